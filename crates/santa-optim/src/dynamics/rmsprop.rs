@@ -1,0 +1,114 @@
+//! RMSprop (Tieleman and Hinton, 2012).
+
+use super::engine::{Block, Context, Kernel};
+use crate::error::{Result, check};
+use crate::real::{BLOCK, Real};
+use crate::schedule::Schedule;
+use serde::{Deserialize, Serialize};
+
+/// Settings of RMSprop.
+///
+/// $$ v \leftarrow \rho v + (1-\rho) \bar f^{\,2}, \qquad
+///    \theta \mathrel{-}= lr\, \bar f / (\sqrt v + \epsilon)
+///    \;\text{ or }\; lr\, \bar f / \sqrt{v + \epsilon} $$
+///
+/// and with momentum $b \leftarrow m b + (\cdot)$, $\theta \mathrel{-}= lr\, b$.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RmsProp {
+    /// Learning rate.
+    pub lr: Schedule,
+    /// $\rho$, in [0, 1).
+    pub rho: f64,
+    /// $\epsilon$
+    pub epsilon: f64,
+    /// $\epsilon$ under the root, as the authors of Santa have it, or beside it.
+    pub epsilon_inside_root: bool,
+    /// m, in [0, 1).
+    pub momentum: f64,
+}
+
+impl Default for RmsProp {
+    fn default() -> Self {
+        RmsProp {
+            lr: 1e-2.into(),
+            rho: 0.99,
+            epsilon: 1e-8,
+            epsilon_inside_root: false,
+            momentum: 0.0,
+        }
+    }
+}
+
+impl RmsProp {
+    /// With the usual $\rho$ and $\epsilon$, without momentum.
+    pub fn new(lr: impl Into<Schedule>) -> Self {
+        RmsProp { lr: lr.into(), ..RmsProp::default() }
+    }
+    pub(crate) fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        check::fraction("rho", self.rho)?;
+        check::positive("epsilon", self.epsilon)?;
+        check::fraction("momentum", self.momentum)
+    }
+    pub(crate) fn slots(&self) -> [&'static str; 2] {
+        ["v", if self.momentum > 0.0 { "momentum" } else { "" }]
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Scalars<F> {
+    lr: F,
+    rho: F,
+    one_minus_rho: F,
+    epsilon: F,
+    inside: bool,
+    momentum: F,
+}
+
+impl<F: Real> Kernel<F, 2> for RmsProp {
+    type Scalars = Scalars<F>;
+
+    fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
+        Ok(Scalars {
+            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.segment.lr_scale),
+            rho: F::from_f64(self.rho),
+            one_minus_rho: F::from_f64(1.0 - self.rho),
+            epsilon: F::from_f64(self.epsilon),
+            inside: self.epsilon_inside_root,
+            momentum: F::from_f64(self.momentum),
+        })
+    }
+
+    fn writes(s: &Scalars<F>) -> [bool; 2] {
+        [true, s.momentum != F::ZERO]
+    }
+
+    #[inline(always)]
+    fn update(&self, s: &Scalars<F>, block: &mut Block<F, 2>) {
+        let Block { theta, f, state: [v, b], .. } = block;
+        for i in 0..BLOCK {
+            v[i] = s.rho * v[i] + s.one_minus_rho * f[i] * f[i];
+        }
+        let mut direction = [F::ZERO; BLOCK];
+        if s.inside {
+            for i in 0..BLOCK {
+                direction[i] = f[i] / (v[i] + s.epsilon).sqrt();
+            }
+        } else {
+            for i in 0..BLOCK {
+                direction[i] = f[i] / (v[i].sqrt() + s.epsilon);
+            }
+        }
+        if s.momentum != F::ZERO {
+            for i in 0..BLOCK {
+                b[i] = s.momentum * b[i] + direction[i];
+                theta[i] -= s.lr * b[i];
+            }
+        } else {
+            for i in 0..BLOCK {
+                theta[i] -= s.lr * direction[i];
+            }
+        }
+    }
+}

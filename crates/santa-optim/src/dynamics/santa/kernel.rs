@@ -1,0 +1,474 @@
+//! The fused update of Santa, in the order of the paper's Algorithms 1 and 2.
+//!
+//! Every line works on a block of elements that sits in the first-level cache; options are decided
+//! once per block, outside the loops.
+
+use super::{
+    AlphaInRefinement, Corrections, Diffusion, GradientAt, Metric, NoiseScale, Push, Santa,
+    SecondMomentStart, SeparableMetric, Stage,
+};
+use crate::dynamics::engine::{Block, Context, Kernel, Lane};
+use crate::error::Result;
+use crate::real::{BLOCK, Real};
+use crate::units::Integrator;
+use std::sync::Arc;
+
+/// State vectors: momentum u, friction $\alpha - \alpha_0$, second moment v, smoothed gradient.
+pub(crate) const SLOTS: usize = 4;
+
+pub(crate) struct SantaKernel<F: Real> {
+    pub settings: Santa,
+    pub given: Option<Arc<dyn SeparableMetric<F>>>,
+}
+
+/// $G_2$ of a step.
+#[derive(Clone, Copy, Debug)]
+enum Noise<F> {
+    Off,
+    /// The same standard deviation for all elements.
+    Constant(F),
+    /// Times the square root of g of the step before.
+    TimesRootMetric(F),
+    /// Times the square root of v.
+    TimesRootSecondMoment(F),
+}
+
+/// How alpha moves in a step.
+#[derive(Clone, Copy, Debug)]
+struct Thermostat<F> {
+    moves: bool,
+    /// $\eta/\beta$, or zero when alpha only accumulates.
+    target: F,
+    /// 1 / mass
+    inverse_mass: F,
+    /// Bounds of $\alpha - \alpha_0$ in refinement.
+    bounds: Option<(F, F)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CorrectionScalars<F> {
+    eta_over_beta: F,
+    /// Square of the momentum below which 1/u is tamed.
+    guard: F,
+    /// $\eta \mu$
+    eta_mass: F,
+    /// $1/\sqrt\eta$
+    inverse_h: F,
+    in_g2: bool,
+}
+
+/// What a step of Santa needs besides the vectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalars<F> {
+    integrator: Integrator,
+    gradient_at: GradientAt,
+    halves: bool,
+    adam_form: bool,
+    metric: Metric,
+    metric_moves: bool,
+    /// v starts from the first squared gradient, the smoothed gradient from the first.
+    seed_v: bool,
+    seed_smooth: bool,
+    sigma: F,
+    one_minus_sigma: F,
+    lambda: F,
+    smoothing: F,
+    /// $\sqrt{\eta_t / \eta_{t-1}}$
+    rescale: F,
+    /// $\eta N$: multiplies the mean gradient.
+    eta_n: F,
+    /// $\alpha_0$
+    base: F,
+    noise: Noise<F>,
+    thermostat: Thermostat<F>,
+    correction: Option<CorrectionScalars<F>>,
+}
+
+impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
+    type Scalars = Scalars<F>;
+
+    fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
+        let s = &self.settings;
+        let real = F::from_f64;
+        let now = s.physics(c.t, c.target.data_size(), c.segment.lr_scale)?;
+        let explore = now.stage == Stage::Exploring;
+        let h = now.eta.sqrt();
+
+        let shaken = |g2_power: f64| (2.0 * g2_power / now.beta).sqrt();
+        let noise = if !explore {
+            Noise::Off
+        } else {
+            let power = match s.noise_scale {
+                NoiseScale::Supplement => now.eta * h,
+                NoiseScale::MainText | NoiseScale::SecondMoment { .. } => now.eta,
+            };
+            match (s.noise_scale, s.diffusion) {
+                (NoiseScale::SecondMoment { divisor }, _) => {
+                    Noise::TimesRootSecondMoment(real(shaken(power / divisor)))
+                }
+                (_, Diffusion::SameAsMetric) => Noise::TimesRootMetric(real(shaken(power))),
+                (_, Diffusion::Constant(g2)) => Noise::Constant(real(shaken(g2 * power))),
+                (_, Diffusion::MatchFriction) => {
+                    Noise::Constant(real(shaken(now.alpha0 / h * power)))
+                }
+            }
+        };
+
+        let thermostat = {
+            let (moves, target) = match (now.stage, s.alpha_in_refinement) {
+                (Stage::Exploring, _) | (_, AlphaInRefinement::WithTemperature) => {
+                    (true, now.eta / now.beta)
+                }
+                (_, AlphaInRefinement::Accumulating) => (true, 0.0),
+                (_, AlphaInRefinement::Frozen) => (false, 0.0),
+            };
+            let bounds = (!explore).then(|| {
+                let (floor, ceiling) = s.friction_bounds(now.alpha0);
+                (real(floor - now.alpha0), real(ceiling - now.alpha0))
+            });
+            Thermostat { moves, target: real(target), inverse_mass: real(1.0 / now.mass), bounds }
+        };
+
+        let correction = match s.corrections {
+            Corrections::On { guard } if explore && s.metric != Metric::Identity => {
+                Some(CorrectionScalars {
+                    eta_over_beta: real(now.eta / now.beta),
+                    guard: real(guard * guard * now.eta / now.beta),
+                    eta_mass: real(now.eta * now.mass),
+                    inverse_h: real(1.0 / h),
+                    in_g2: s.diffusion == Diffusion::SameAsMetric,
+                })
+            }
+            _ => None,
+        };
+
+        let metric_moves = s.metric_moves(c.t);
+        Ok(Scalars {
+            integrator: s.integrator,
+            gradient_at: s.gradient_at,
+            halves: s.push == Push::Halves,
+            adam_form: s.adam_form,
+            metric: s.metric,
+            metric_moves,
+            seed_v: c.t == 1 && s.second_moment_start == SecondMomentStart::FirstSquaredGradient,
+            seed_smooth: c.t == 1,
+            sigma: real(match s.metric {
+                Metric::RmsProp { sigma } => sigma,
+                _ => 1.0,
+            }),
+            one_minus_sigma: real(match s.metric {
+                Metric::RmsProp { sigma } => 1.0 - sigma,
+                _ => 1.0,
+            }),
+            // A frozen metric keeps the lambda it was frozen with.
+            lambda: real(s.lambda_at(if metric_moves {
+                c.t
+            } else {
+                s.freeze_metric_after.unwrap_or(c.t)
+            })),
+            smoothing: real(s.smoothing),
+            rescale: real(now.rescale),
+            eta_n: real(now.eta * c.target.data_size().as_f64()),
+            base: real(now.alpha0),
+            noise,
+            thermostat,
+            correction,
+        })
+    }
+
+    fn writes(s: &Scalars<F>) -> [bool; SLOTS] {
+        let alpha = s.thermostat.moves || s.rescale != F::ONE;
+        let v = s.metric.keeps_history() && s.metric_moves;
+        [true, alpha, v, s.smoothing != F::ZERO]
+    }
+
+    fn noisy(s: &Scalars<F>) -> bool {
+        !matches!(s.noise, Noise::Off)
+    }
+
+    #[inline(always)]
+    fn update(&self, s: &Scalars<F>, block: &mut Block<F, SLOTS>) {
+        let Block { theta, f, zeta, state: [u, shift, v, smooth], first } = block;
+
+        if s.smoothing != F::ZERO {
+            smooth_gradient(s, f, smooth);
+        }
+
+        let mut g = [F::ONE; BLOCK];
+        let mut g_before = [F::ONE; BLOCK]; // g_{t-1}
+        let mut dg = [F::ZERO; BLOCK]; // dg/dtheta, or (g_t - g_{t-1}) / (g_t u_{t-1})
+        match s.metric {
+            Metric::Identity => {}
+            Metric::RmsProp { .. } | Metric::Adagrad => {
+                let needs_before =
+                    s.correction.is_some() || matches!(s.noise, Noise::TimesRootMetric(_));
+                if needs_before {
+                    root_metric(s.lambda, v, &mut g_before);
+                }
+                if s.metric_moves {
+                    if s.seed_v {
+                        for i in 0..BLOCK {
+                            v[i] = f[i] * f[i];
+                        }
+                    } else {
+                        for i in 0..BLOCK {
+                            v[i] = s.sigma * v[i] + s.one_minus_sigma * f[i] * f[i];
+                        }
+                    }
+                }
+                root_metric(s.lambda, v, &mut g);
+            }
+            Metric::Given => {
+                if let Some(given) = &self.given {
+                    given.evaluate(*first, &theta[..], &mut g, &mut dg);
+                }
+                g_before = g;
+            }
+        }
+
+        if s.rescale != F::ONE {
+            for i in 0..BLOCK {
+                u[i] *= s.rescale;
+                shift[i] *= s.rescale;
+            }
+        }
+        if let (Some(c), true) = (&s.correction, s.metric.keeps_history()) {
+            for i in 0..BLOCK {
+                let inverse_u = u[i] / (u[i] * u[i] + c.guard);
+                dg[i] = (F::ONE - g_before[i] / g[i]) * inverse_u;
+            }
+        }
+
+        match (s.integrator, s.gradient_at) {
+            // Algorithm 2 as printed: A B O B A, with the gradient from before the first A.
+            (Integrator::Splitting, GradientAt::Start) => {
+                drift(theta, &g, u, F::HALF);
+                heat(&s.thermostat, shift, u, F::HALF);
+                self.damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
+                heat(&s.thermostat, shift, u, F::HALF);
+                drift(theta, &g, u, F::HALF);
+            }
+            // The same five steps, cut open between the first A and B: the gradient is taken where
+            // the kick acts, and the two halves of A that meet become one.
+            (Integrator::Splitting, GradientAt::Midpoint) => {
+                self.damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
+                heat(&s.thermostat, shift, u, F::ONE);
+                self.drift_along(s, *first, theta, &mut g, &mut dg, u);
+            }
+            // Algorithm 1.
+            (Integrator::Euler, _) => {
+                heat(&s.thermostat, shift, u, F::ONE);
+                let alpha = friction(s, shift);
+                let mut push = [F::ZERO; BLOCK];
+                gradient_push(s, &g, f, &mut push);
+                if s.adam_form {
+                    for i in 0..BLOCK {
+                        push[i] *= alpha[i];
+                    }
+                }
+                correct(s, &g, &g_before, &dg, &alpha, &mut push);
+                for i in 0..BLOCK {
+                    u[i] = (F::ONE - alpha[i]) * u[i] + push[i];
+                }
+                shake(s, zeta, &g_before, v, u);
+                drift(theta, &g, u, F::ONE);
+            }
+        }
+    }
+}
+
+impl<F: Real> SantaKernel<F> {
+    /// B O B: half the friction, gradient and noise, the other half of the friction.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn damp_kick_damp(
+        &self,
+        s: &Scalars<F>,
+        f: &Lane<F>,
+        zeta: &Lane<F>,
+        g: &Lane<F>,
+        g_before: &Lane<F>,
+        dg: &Lane<F>,
+        v: &Lane<F>,
+        u: &mut Lane<F>,
+        shift: &mut Lane<F>,
+    ) {
+        let alpha = friction(s, shift);
+        let mut half_damping = [F::ONE; BLOCK];
+        for i in 0..BLOCK {
+            half_damping[i] = (-F::HALF * alpha[i]).exp();
+        }
+        let mut push = [F::ZERO; BLOCK];
+        gradient_push(s, g, f, &mut push);
+        if s.adam_form {
+            for i in 0..BLOCK {
+                // 2 sinh(alpha/2), the momentum weight of the splitting
+                push[i] *= F::ONE / half_damping[i] - half_damping[i];
+            }
+        }
+        let first_share = if s.halves { F::HALF } else { F::ONE };
+
+        for i in 0..BLOCK {
+            u[i] *= half_damping[i];
+        }
+        for i in 0..BLOCK {
+            u[i] += first_share * push[i];
+        }
+        if s.correction.is_some() {
+            let mut extra = [F::ZERO; BLOCK];
+            correct(s, g, g_before, dg, &alpha, &mut extra);
+            for i in 0..BLOCK {
+                u[i] += extra[i];
+            }
+        }
+        shake(s, zeta, g_before, v, u);
+        for i in 0..BLOCK {
+            u[i] *= half_damping[i];
+        }
+        if s.halves {
+            for i in 0..BLOCK {
+                u[i] += F::HALF * push[i];
+            }
+        }
+    }
+
+    /// $\dot\theta = g(\theta) p$ over a whole step. For a metric that is a function of theta, with
+    /// the metric averaged over the way, which keeps the second order.
+    #[inline(always)]
+    fn drift_along(
+        &self,
+        s: &Scalars<F>,
+        first: usize,
+        theta: &mut Lane<F>,
+        g: &mut Lane<F>,
+        dg: &mut Lane<F>,
+        u: &Lane<F>,
+    ) {
+        if let (Metric::Given, Some(given)) = (s.metric, &self.given) {
+            let mut there = *theta;
+            drift(&mut there, g, u, F::ONE);
+            let mut g_there = [F::ONE; BLOCK];
+            given.evaluate(first, &there[..], &mut g_there, dg);
+            for i in 0..BLOCK {
+                g[i] = F::HALF * (g[i] + g_there[i]);
+            }
+        }
+        drift(theta, g, u, F::ONE);
+    }
+}
+
+/// $f \leftarrow a f_{\text{before}} + (1-a) f$
+#[inline(always)]
+fn smooth_gradient<F: Real>(s: &Scalars<F>, f: &mut Lane<F>, smooth: &mut Lane<F>) {
+    if s.seed_smooth {
+        *smooth = *f;
+    } else {
+        for i in 0..BLOCK {
+            smooth[i] = s.smoothing * smooth[i] + (F::ONE - s.smoothing) * f[i];
+        }
+        *f = *smooth;
+    }
+}
+
+/// $g = 1/\sqrt{\lambda + \sqrt v}$
+#[inline(always)]
+fn root_metric<F: Real>(lambda: F, v: &Lane<F>, g: &mut Lane<F>) {
+    for i in 0..BLOCK {
+        g[i] = (lambda + v[i].sqrt()).rsqrt();
+    }
+}
+
+/// A, first half of it: $\theta \leftarrow \theta + g u \cdot$ `part`
+#[inline(always)]
+fn drift<F: Real>(theta: &mut Lane<F>, g: &Lane<F>, u: &Lane<F>, part: F) {
+    for i in 0..BLOCK {
+        theta[i] += g[i] * u[i] * part;
+    }
+}
+
+/// A, second half of it: $\alpha \leftarrow \alpha + (u^2 - \eta/\beta)/\mu \cdot$ `part`
+#[inline(always)]
+fn heat<F: Real>(thermostat: &Thermostat<F>, shift: &mut Lane<F>, u: &Lane<F>, part: F) {
+    if thermostat.moves {
+        let rate = thermostat.inverse_mass * part;
+        for i in 0..BLOCK {
+            shift[i] += (u[i] * u[i] - thermostat.target) * rate;
+        }
+    }
+}
+
+/// $\alpha = \alpha_0 + $ shift; in refinement kept within its bounds, for good if alpha moves.
+#[inline(always)]
+fn friction<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>) -> Lane<F> {
+    let mut alpha = [F::ZERO; BLOCK];
+    if let Some((floor, ceiling)) = s.thermostat.bounds {
+        for i in 0..BLOCK {
+            // Comparisons that let a NaN pass, to be noticed.
+            let x = if shift[i] < floor { floor } else { shift[i] };
+            shift[i] = if x > ceiling { ceiling } else { x };
+        }
+    }
+    for i in 0..BLOCK {
+        alpha[i] = s.base + shift[i];
+    }
+    alpha
+}
+
+/// $-\eta\, g f$
+#[inline(always)]
+fn gradient_push<F: Real>(s: &Scalars<F>, g: &Lane<F>, f: &Lane<F>, push: &mut Lane<F>) {
+    for i in 0..BLOCK {
+        push[i] = -(s.eta_n * g[i] * f[i]);
+    }
+}
+
+/// $\eta \left( \tfrac1\beta \nabla G_1 + \mu\, G_1 (\Xi - G_2) \nabla G_2 \right)$
+#[inline(always)]
+fn correct<F: Real>(
+    s: &Scalars<F>,
+    g: &Lane<F>,
+    g_before: &Lane<F>,
+    dg: &Lane<F>,
+    alpha: &Lane<F>,
+    push: &mut Lane<F>,
+) {
+    let Some(c) = &s.correction else { return };
+    for i in 0..BLOCK {
+        push[i] += c.eta_over_beta * dg[i];
+    }
+    if c.in_g2 {
+        for i in 0..BLOCK {
+            let xi = alpha[i] * c.inverse_h;
+            push[i] += c.eta_mass * g[i] * (xi - g_before[i]) * dg[i];
+        }
+    }
+}
+
+/// $+ \sqrt{2 G_2 \eta^{3/2} / \beta}\, \zeta$
+#[inline(always)]
+fn shake<F: Real>(
+    s: &Scalars<F>,
+    zeta: &Lane<F>,
+    g_before: &Lane<F>,
+    v: &Lane<F>,
+    u: &mut Lane<F>,
+) {
+    match s.noise {
+        Noise::Off => {}
+        Noise::Constant(sd) => {
+            for i in 0..BLOCK {
+                u[i] += sd * zeta[i];
+            }
+        }
+        Noise::TimesRootMetric(sd) => {
+            for i in 0..BLOCK {
+                u[i] += sd * g_before[i].sqrt() * zeta[i];
+            }
+        }
+        Noise::TimesRootSecondMoment(sd) => {
+            for i in 0..BLOCK {
+                u[i] += sd * v[i].sqrt() * zeta[i];
+            }
+        }
+    }
+}

@@ -1,0 +1,638 @@
+//! A dynamics at work: its settings, its state vectors, and the step.
+
+use super::engine::{Chunk, Context, Kernel, Lanes, MAX_SLOTS, Outcome, Pass, Preparation, chunks};
+use super::{Algorithm, Initial, Physics, SeparableMetric, Stage};
+use crate::clip::{Clip, gradient_norm};
+use crate::error::{Error, Result};
+use crate::health::{OnTrouble, first_not_finite};
+use crate::noise::{MAX_CHAINS, Purpose, Stream};
+use crate::real::Real;
+use crate::target::Target;
+use aligned_vec::{AVec, ConstAlign};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// State vectors begin on a cache line.
+pub(crate) type Buffer<F> = AVec<F, ConstAlign<64>>;
+
+pub(crate) fn zeros<F: Real>(len: usize) -> Buffer<F> {
+    Buffer::from_iter(64, std::iter::repeat_n(F::ZERO, len))
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StepOutcome {
+    /// Made.
+    Applied,
+    /// Left out, because the gradient was not finite.
+    Skipped,
+    /// Undone, with everything since the last good state.
+    RolledBack {
+        /// The step after which that state was kept.
+        to: u64,
+    },
+}
+
+/// Dynamics at work: owns the state vectors, moves a theta that you own.
+///
+/// Build one with `init` of a settings struct ([`Santa::init`](super::Santa::init), ...) or with
+/// [`Stepper::new`]. The gradient to hand over is the *mean* over the minibatch, without the prior;
+/// the [`Target`] supplies N and the prior.
+///
+/// A step allocates nothing. It runs on the rayon pool it is called from, and gives the same bits
+/// whatever the number of threads.
+pub struct Stepper<F: Real> {
+    algorithm: Algorithm,
+    target: Target,
+    seed: u64,
+    chain: u32,
+    stream: Stream,
+    t: u64,
+    rule: Box<dyn Rule<F>>,
+    names: Vec<&'static str>,
+    /// One for each name; empty where the name is.
+    state: Vec<Buffer<F>>,
+    chunks: Vec<Chunk>,
+    /// The chunks of each segment.
+    by_segment: Vec<Range<usize>>,
+    outcomes: Vec<Outcome>,
+    preparation: Vec<Preparation<F>>,
+    arch: pulp::Arch,
+    clip: Clip,
+    on_trouble: OnTrouble,
+    failures: u32,
+    poisoned: Option<u64>,
+    snapshot: Option<Snapshot<F>>,
+}
+
+/// The last good state, for rolling back.
+struct Snapshot<F: Real> {
+    t: u64,
+    theta: Buffer<F>,
+    state: Vec<Buffer<F>>,
+    carried: Option<f64>,
+}
+
+/// theta and its gradient, in one piece or by segment.
+enum Parameters<'a, 'b, F> {
+    Flat(&'a mut [F], &'a [F]),
+    Segments(&'a mut [(&'b mut [F], &'b [F])]),
+}
+
+impl<F: Real> Stepper<F> {
+    /// Checks the settings against the target and sets up the state. `seed` and `chain` choose the
+    /// noise: chains of one seed are independent.
+    pub fn new(
+        algorithm: impl Into<Algorithm>,
+        target: &Target,
+        seed: u64,
+        chain: u32,
+    ) -> Result<Self> {
+        Self::build(algorithm.into(), target, seed, chain, None)
+    }
+
+    /// The same with a metric that is a function of theta (`Metric::Given`).
+    pub fn with_metric(
+        algorithm: impl Into<Algorithm>,
+        target: &Target,
+        seed: u64,
+        chain: u32,
+        metric: Arc<dyn SeparableMetric<F>>,
+    ) -> Result<Self> {
+        Self::build(algorithm.into(), target, seed, chain, Some(metric))
+    }
+
+    fn build(
+        algorithm: Algorithm,
+        target: &Target,
+        seed: u64,
+        chain: u32,
+        metric: Option<Arc<dyn SeparableMetric<F>>>,
+    ) -> Result<Self> {
+        algorithm.check(target)?;
+        if chain >= MAX_CHAINS {
+            return Err(Error::setting("chain", chain, format!("below {MAX_CHAINS}")));
+        }
+        let names = algorithm.slots();
+        debug_assert!(names.len() <= MAX_SLOTS);
+        let start = Stream::new(seed, chain, Purpose::Initialisation);
+        let mut state = Vec::with_capacity(names.len());
+        for (k, name) in names.iter().enumerate() {
+            if name.is_empty() {
+                state.push(zeros(0));
+                continue;
+            }
+            let mut vector: Buffer<F> = zeros(target.dim());
+            for (i, segment) in target.layout().segments().iter().enumerate() {
+                let scale = target.settings(i).lr_scale;
+                let part = &mut vector[segment.range()];
+                match algorithm.initial(name, target.data_size(), scale)? {
+                    Initial::Zero => {}
+                    Initial::Value(x) => part.fill(F::from_f64(x)),
+                    Initial::Normal { sd } => {
+                        start.normals(k as u64, i as u32, 0, part);
+                        let sd = F::from_f64(sd);
+                        part.iter_mut().for_each(|x| *x *= sd);
+                    }
+                }
+            }
+            state.push(vector);
+        }
+        let chunks = chunks(target);
+        let by_segment = (0..target.layout().segments().len() as u32)
+            .map(|i| {
+                chunks.partition_point(|c| c.segment < i)
+                    ..chunks.partition_point(|c| c.segment <= i)
+            })
+            .collect();
+        let preparation = (0..target.layout().segments().len())
+            .map(|i| {
+                let (ridge, lasso) = target.settings(i).prior.mean_gradient(target.data_size());
+                Preparation {
+                    scale: F::ONE,
+                    clip: None,
+                    ridge: F::from_f64(ridge),
+                    lasso: F::from_f64(lasso),
+                }
+            })
+            .collect();
+        let mut rule = algorithm.rule(target, metric)?;
+        rule.prepare(1, target)?; // also sizes its buffers, once
+        Ok(Stepper {
+            rule,
+            stream: Stream::new(seed, chain, Purpose::Dynamics),
+            outcomes: vec![Outcome::default(); chunks.len()],
+            target: target.clone(),
+            algorithm,
+            seed,
+            chain,
+            t: 0,
+            names,
+            state,
+            chunks,
+            by_segment,
+            preparation,
+            arch: pulp::Arch::new(),
+            clip: Clip::Off,
+            on_trouble: OnTrouble::default(),
+            failures: 0,
+            poisoned: None,
+            snapshot: None,
+        })
+    }
+
+    /// Clips or rescales every gradient before the prior is added.
+    pub fn with_clip(mut self, clip: Clip) -> Result<Self> {
+        clip.check()?;
+        self.clip = clip;
+        let limit = match clip {
+            Clip::Value(limit) => Some(F::from_f64(limit)),
+            _ => None,
+        };
+        self.preparation.iter_mut().for_each(|p| p.clip = limit);
+        Ok(self)
+    }
+
+    /// What to do about a NaN or an infinity.
+    pub fn on_trouble(mut self, policy: OnTrouble) -> Result<Self> {
+        policy.check()?;
+        self.on_trouble = policy;
+        Ok(self)
+    }
+
+    /// Moves `theta` by one step. `mean_gradient` is the mean over the minibatch, at this `theta`,
+    /// without the prior.
+    pub fn step(&mut self, theta: &mut [F], mean_gradient: &[F]) -> Result<StepOutcome> {
+        self.target.layout().check_len("theta", theta.len())?;
+        self.target.layout().check_len("the gradient", mean_gradient.len())?;
+        self.advance(Parameters::Flat(theta, mean_gradient))
+    }
+
+    /// The same for parameters that lie apart: `(theta, mean gradient)` of each segment in the
+    /// layout's order. Same numbers as [`Stepper::step`].
+    pub fn step_segments<'a>(
+        &mut self,
+        segments: &mut [(&'a mut [F], &'a [F])],
+    ) -> Result<StepOutcome> {
+        let layout = self.target.layout();
+        if segments.len() != layout.segments().len() {
+            let what = "the list of segments";
+            let expected = layout.segments().len();
+            return Err(Error::Length { what, expected, found: segments.len() });
+        }
+        for ((theta, gradient), segment) in segments.iter().zip(layout.segments()) {
+            let expected = segment.range().len();
+            if theta.len() != expected || gradient.len() != expected {
+                return Err(Error::Structure(format!(
+                    "segment `{}` has {expected} elements, but theta has {} and the gradient {}",
+                    segment.name(),
+                    theta.len(),
+                    gradient.len()
+                )));
+            }
+        }
+        self.advance(Parameters::Segments(segments))
+    }
+
+    fn advance(&mut self, mut parameters: Parameters<'_, '_, F>) -> Result<StepOutcome> {
+        if let Some(step) = self.poisoned {
+            return Err(Error::Poisoned { step });
+        }
+        let t = self.t + 1;
+        self.rule.prepare(t, &self.target)?;
+        if let OnTrouble::RollBack { every, .. } = self.on_trouble {
+            if self.failures == 0 && self.t % every == 0 {
+                self.keep(&parameters);
+            }
+        }
+
+        if self.clip.needs_norm() || self.on_trouble != OnTrouble::Stop {
+            let norm = gradient_norm(self.arch, &self.chunks, &mut self.outcomes, |chunk| {
+                parameters.gradient(chunk, &self.target)
+            });
+            if !norm.is_finite() {
+                let trouble = self.find_bad_gradient(&parameters, t);
+                // A norm may overflow although every element is finite.
+                return self.handle(trouble, t, &mut parameters);
+            }
+            let scale = F::from_f64(self.clip.factor(norm));
+            self.preparation.iter_mut().for_each(|p| p.scale = scale);
+        }
+
+        self.run(&mut parameters, t);
+        if self.outcomes.iter().any(|o| o.broken) {
+            let trouble = self.find_trouble(&parameters, t);
+            return self.handle(trouble, t, &mut parameters);
+        }
+        let total = self.outcomes.iter().map(|o| o.partial).sum();
+        self.rule.finish(t, &self.target, total)?;
+        self.t = t;
+        self.failures = 0;
+        Ok(StepOutcome::Applied)
+    }
+
+    /// The pass itself.
+    fn run(&mut self, parameters: &mut Parameters<'_, '_, F>, t: u64) {
+        let Stepper { rule, state, chunks, by_segment, outcomes, preparation, .. } = self;
+        let common = Common { preparation, stream: self.stream, t, arch: self.arch };
+        match parameters {
+            Parameters::Flat(theta, gradient) => {
+                let mut slots: [&mut [F]; MAX_SLOTS] = Default::default();
+                for (slot, vector) in slots.iter_mut().zip(state.iter_mut()) {
+                    *slot = vector.as_mut_slice();
+                }
+                let lanes = Lanes { theta, gradient, state: slots };
+                rule.run(&common, chunks, 0, lanes, outcomes);
+            }
+            Parameters::Segments(list) => {
+                let segments = self.target.layout().segments();
+                for (i, (theta, gradient)) in list.iter_mut().enumerate() {
+                    let range = segments[i].range();
+                    let mut slots: [&mut [F]; MAX_SLOTS] = Default::default();
+                    for (slot, vector) in slots.iter_mut().zip(state.iter_mut()) {
+                        if !vector.is_empty() {
+                            *slot = &mut vector[range.clone()];
+                        }
+                    }
+                    let lanes = Lanes { theta, gradient, state: slots };
+                    let mine = by_segment[i].clone();
+                    let out = &mut outcomes[mine.clone()];
+                    rule.run(&common, &chunks[mine], range.start, lanes, out);
+                }
+            }
+        }
+    }
+
+    /// Applies the policy to a step that failed.
+    fn handle(
+        &mut self,
+        trouble: Error,
+        t: u64,
+        parameters: &mut Parameters<'_, '_, F>,
+    ) -> Result<StepOutcome> {
+        self.failures += 1;
+        let in_gradient =
+            matches!(&trouble, Error::NotFinite { what, .. } if what == "the gradient");
+        match self.on_trouble {
+            OnTrouble::Stop => {
+                // A clipped norm is noticed before anything moved.
+                if !(in_gradient && self.clip.needs_norm()) {
+                    self.poisoned = Some(t);
+                }
+                Err(trouble)
+            }
+            OnTrouble::Skip { at_most } if in_gradient => {
+                if self.failures > at_most {
+                    return Err(Error::GaveUp { failures: self.failures, last: trouble.into() });
+                }
+                self.t = t;
+                Ok(StepOutcome::Skipped)
+            }
+            OnTrouble::Skip { .. } => {
+                self.poisoned = Some(t);
+                Err(trouble)
+            }
+            OnTrouble::RollBack { at_most, .. } => {
+                if self.failures > at_most {
+                    self.poisoned = Some(t);
+                    return Err(Error::GaveUp { failures: self.failures, last: trouble.into() });
+                }
+                let Some(good) = &self.snapshot else {
+                    self.poisoned = Some(t);
+                    return Err(trouble);
+                };
+                parameters.restore(&good.theta, &self.target);
+                for (vector, kept) in self.state.iter_mut().zip(&good.state) {
+                    vector.copy_from_slice(kept);
+                }
+                if let Some(value) = good.carried {
+                    self.rule.carry(value);
+                }
+                // Time goes on, so that the noise is not the one that led here.
+                self.t = t;
+                Ok(StepOutcome::RolledBack { to: good.t })
+            }
+        }
+    }
+
+    /// Keeps the present state as the last good one.
+    fn keep(&mut self, parameters: &Parameters<'_, '_, F>) {
+        let dim = self.target.dim();
+        let snapshot = self.snapshot.get_or_insert_with(|| Snapshot {
+            t: 0,
+            theta: zeros(dim),
+            state: self.state.iter().map(|v| zeros(v.len())).collect(),
+            carried: None,
+        });
+        snapshot.t = self.t;
+        snapshot.carried = self.rule.carried();
+        parameters.save(&mut snapshot.theta, &self.target);
+        for (kept, vector) in snapshot.state.iter_mut().zip(&self.state) {
+            kept.copy_from_slice(vector);
+        }
+    }
+
+    fn find_bad_gradient(&self, parameters: &Parameters<'_, '_, F>, t: u64) -> Error {
+        let found = first_not_finite(&self.target, |range, i| parameters.gradient_at(range, i));
+        match found {
+            Some((segment, index, value)) => {
+                Error::NotFinite { what: "the gradient".into(), segment, index, value, step: t }
+            }
+            None => Error::NotFinite {
+                what: "the norm of the gradient".into(),
+                segment: "all".into(),
+                index: 0,
+                value: f64::INFINITY,
+                step: t,
+            },
+        }
+    }
+
+    /// Names the first number that is not finite: the gradient first, it is usually the cause.
+    fn find_trouble(&self, parameters: &Parameters<'_, '_, F>, t: u64) -> Error {
+        let gradient = first_not_finite(&self.target, |r, i| parameters.gradient_at(r, i));
+        let mut found = gradient.map(|f| ("the gradient".to_string(), f));
+        for (name, vector) in self.names.iter().zip(&self.state) {
+            if found.is_none() && !vector.is_empty() {
+                found = first_not_finite(&self.target, |range, i| (vector[range][i]).to_f64())
+                    .map(|f| (format!("state `{name}`"), f));
+            }
+        }
+        if found.is_none() {
+            found = first_not_finite(&self.target, |r, i| parameters.theta_at(r, i))
+                .map(|f| ("theta".to_string(), f));
+        }
+        let (what, (segment, index, value)) =
+            found.unwrap_or(("an intermediate value".into(), ("unknown".into(), 0, f64::NAN)));
+        Error::NotFinite { what, segment, index, value, step: t }
+    }
+
+    /// Steps made so far, skipped and undone ones included.
+    pub fn steps(&self) -> u64 {
+        self.t
+    }
+    /// The settings.
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+    /// The target.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+    /// The seed of the noise.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+    /// The chain, which chooses the noise among those of a seed.
+    pub fn chain(&self) -> u32 {
+        self.chain
+    }
+    /// What the next step will do.
+    pub fn stage(&self) -> Result<Stage> {
+        self.algorithm.stage(self.t + 1)
+    }
+    /// The temperature of the next step; 0 when it refines.
+    pub fn temperature(&self) -> Result<f64> {
+        Ok(1.0 / self.algorithm.beta(self.t + 1)?)
+    }
+    /// Step size, temperature and base friction of the last step made, for a segment.
+    pub fn physics(&self, segment: usize) -> Result<Option<Physics>> {
+        let scale = self.target.settings(segment).lr_scale;
+        self.algorithm.physics(self.t.max(1), self.target.data_size(), scale)
+    }
+
+    /// Names and contents of the state vectors.
+    pub fn state(&self) -> impl Iterator<Item = (&'static str, &[F])> {
+        self.names
+            .iter()
+            .zip(&self.state)
+            .filter(|(name, _)| !name.is_empty())
+            .map(|(name, vector)| (*name, vector.as_slice()))
+    }
+
+    /// A state vector by its name.
+    pub fn state_vector(&self, name: &str) -> Option<&[F]> {
+        self.state().find(|(n, _)| *n == name).map(|(_, v)| v)
+    }
+
+    /// A state vector by its name, to change: for exact starts and for experiments.
+    pub fn state_vector_mut(&mut self, name: &str) -> Option<&mut [F]> {
+        let k = self.names.iter().position(|n| !n.is_empty() && *n == name)?;
+        Some(self.state[k].as_mut_slice())
+    }
+
+    /// The friction $\alpha$ of each parameter, for dynamics with a thermostat of their own each.
+    pub fn friction(&self) -> Result<Option<Vec<f64>>> {
+        let Some(shift) = self.state_vector("alpha_shift") else { return Ok(None) };
+        let mut alpha = Vec::with_capacity(shift.len());
+        for (i, segment) in self.target.layout().segments().iter().enumerate() {
+            let base = self.physics(i)?.map_or(0.0, |p| p.alpha0);
+            alpha.extend(shift[segment.range()].iter().map(|x| base + x.to_f64()));
+        }
+        Ok(Some(alpha))
+    }
+
+    /// The number that the dynamics carry besides their vectors (SGNHT: $\xi - A$).
+    pub fn carried(&self) -> Option<f64> {
+        self.rule.carried()
+    }
+
+    pub(crate) fn is_poisoned(&self) -> Option<u64> {
+        self.poisoned
+    }
+
+    pub(crate) fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
+    /// Puts everything back as a checkpoint had it; lengths have been checked.
+    pub(crate) fn put_back(&mut self, t: u64, carried: Option<f64>, vectors: Vec<Vec<F>>) {
+        self.t = t;
+        self.poisoned = None;
+        self.failures = 0;
+        self.snapshot = None;
+        if let Some(value) = carried {
+            self.rule.carry(value);
+        }
+        for (vector, saved) in self.state.iter_mut().zip(vectors) {
+            vector.copy_from_slice(&saved);
+        }
+    }
+}
+
+impl<F: Real> Parameters<'_, '_, F> {
+    fn gradient(&self, chunk: &Chunk, target: &Target) -> &[F] {
+        match self {
+            Parameters::Flat(_, gradient) => &gradient[chunk.range.clone()],
+            Parameters::Segments(list) => {
+                let segment = chunk.segment as usize;
+                let start = target.layout().segments()[segment].range().start;
+                &list[segment].1[chunk.range.start - start..chunk.range.end - start]
+            }
+        }
+    }
+    fn gradient_at(&self, range: Range<usize>, i: usize) -> f64 {
+        self.element(range, i, |p| p.1)
+    }
+    fn theta_at(&self, range: Range<usize>, i: usize) -> f64 {
+        self.element(range, i, |p| p.0)
+    }
+    fn element<'s>(
+        &'s self,
+        range: Range<usize>,
+        i: usize,
+        pick: impl for<'p> Fn((&'p [F], &'p [F])) -> &'p [F],
+    ) -> f64 {
+        match self {
+            Parameters::Flat(theta, gradient) => pick((theta, gradient))[range.start + i].to_f64(),
+            Parameters::Segments(list) => {
+                // Segments follow each other without gaps.
+                let mut start = 0;
+                for (theta, gradient) in list.iter() {
+                    if start == range.start {
+                        return pick((theta, gradient))[i].to_f64();
+                    }
+                    start += theta.len();
+                }
+                f64::NAN
+            }
+        }
+    }
+    fn save(&self, into: &mut [F], target: &Target) {
+        match self {
+            Parameters::Flat(theta, _) => into.copy_from_slice(theta),
+            Parameters::Segments(list) => {
+                for ((theta, _), segment) in list.iter().zip(target.layout().segments()) {
+                    into[segment.range()].copy_from_slice(theta);
+                }
+            }
+        }
+    }
+    fn restore(&mut self, from: &[F], target: &Target) {
+        match self {
+            Parameters::Flat(theta, _) => theta.copy_from_slice(from),
+            Parameters::Segments(list) => {
+                for ((theta, _), segment) in list.iter_mut().zip(target.layout().segments()) {
+                    theta.copy_from_slice(&from[segment.range()]);
+                }
+            }
+        }
+    }
+}
+
+/// What every kernel gets in a pass.
+pub(crate) struct Common<'a, F> {
+    preparation: &'a [Preparation<F>],
+    stream: Stream,
+    t: u64,
+    arch: pulp::Arch,
+}
+
+/// A kernel behind one face, whatever its scalars and number of state vectors.
+pub(crate) trait Rule<F: Real>: Send + Sync {
+    /// Computes the scalars of step t for every segment.
+    fn prepare(&mut self, t: u64, target: &Target) -> Result<()>;
+    fn run(
+        &self,
+        common: &Common<'_, F>,
+        chunks: &[Chunk],
+        base: usize,
+        lanes: Lanes<'_, F>,
+        outcomes: &mut [Outcome],
+    );
+    fn finish(&mut self, t: u64, target: &Target, total: f64) -> Result<()>;
+    fn carried(&self) -> Option<f64>;
+    fn carry(&mut self, value: f64);
+}
+
+/// A kernel with the scalars of the present step, by segment.
+pub(crate) struct Typed<F: Real, K: Kernel<F, S>, const S: usize> {
+    kernel: K,
+    scalars: Vec<K::Scalars>,
+}
+
+impl<F: Real, K: Kernel<F, S>, const S: usize> Typed<F, K, S> {
+    pub fn new(kernel: K) -> Self {
+        Typed { kernel, scalars: Vec::new() }
+    }
+}
+
+impl<F: Real, K: Kernel<F, S>, const S: usize> Rule<F> for Typed<F, K, S> {
+    fn prepare(&mut self, t: u64, target: &Target) -> Result<()> {
+        self.scalars.clear();
+        for i in 0..target.layout().segments().len() {
+            let context = Context { t, target, segment: target.settings(i) };
+            self.scalars.push(self.kernel.scalars(&context)?);
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        common: &Common<'_, F>,
+        chunks: &[Chunk],
+        base: usize,
+        lanes: Lanes<'_, F>,
+        outcomes: &mut [Outcome],
+    ) {
+        let pass = Pass {
+            kernel: &self.kernel,
+            scalars: &self.scalars,
+            preparation: common.preparation,
+            stream: common.stream,
+            t: common.t,
+            arch: common.arch,
+        };
+        pass.run(chunks, base, lanes, outcomes);
+    }
+
+    fn finish(&mut self, t: u64, target: &Target, total: f64) -> Result<()> {
+        self.kernel.finish(total, &Context { t, target, segment: target.settings(0) })
+    }
+    fn carried(&self) -> Option<f64> {
+        self.kernel.carried()
+    }
+    fn carry(&mut self, value: f64) {
+        self.kernel.carry(value);
+    }
+}

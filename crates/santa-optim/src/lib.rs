@@ -1,0 +1,23 @@
+//! Train by annealed sampling, or sample a posterior at the price of training.
+#![doc = "\n"]
+pub mod clip;
+pub mod dynamics;
+pub mod error;
+pub mod health;
+pub mod layout;
+pub mod noise;
+mod real;
+pub mod schedule;
+pub mod stats;
+pub mod target;
+pub mod units;
+
+pub use clip::Clip;
+pub use dynamics::{Algorithm, Santa, Stage, StepOutcome, Stepper};
+pub use error::{Error, Result};
+pub use health::OnTrouble;
+pub use layout::{Layout, Segment};
+pub use real::{BLOCK, Real};
+pub use schedule::{InverseTemperature, Schedule};
+pub use target::{DataSize, Group, Prior, Target};
+pub use units::{Integrator, Rate, StepSize};
