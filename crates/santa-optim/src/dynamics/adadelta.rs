@@ -1,8 +1,8 @@
 //! Adadelta (Zeiler, 2012).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use crate::error::{Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +66,7 @@ impl<F: Real> Kernel<F, 2> for Adadelta {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 2>) {
         let Block { theta, f, state: [v, d], .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             v[i] = s.rho * v[i] + s.one_minus_rho * f[i] * f[i];
             let delta = f[i] * ((d[i] + s.epsilon) / (v[i] + s.epsilon)).sqrt();
             d[i] = s.rho * d[i] + s.one_minus_rho * delta * delta;

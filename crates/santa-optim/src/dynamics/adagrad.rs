@@ -1,8 +1,8 @@
 //! Adagrad (Duchi, Hazan, Singer, 2011).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use crate::error::{Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ impl<F: Real> Kernel<F, 1> for Adagrad {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 1>) {
         let Block { theta, f, state: [v], .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             v[i] += f[i] * f[i];
             theta[i] -= s.lr * f[i] / (v[i].sqrt() + s.epsilon);
         }

@@ -1,8 +1,8 @@
 //! Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use crate::error::{Error, Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::Schedule;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl<F: Real> Kernel<F, 2> for Adam {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 2>) {
         let Block { theta, f, state: [m, v], .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             m[i] = s.beta1 * m[i] + s.one_minus_beta1 * f[i];
             v[i] = s.beta2 * v[i] + s.one_minus_beta2 * f[i] * f[i];
             let denominator = v[i].sqrt() * s.root + s.epsilon;

@@ -1,10 +1,11 @@
 //! One fused pass over the parameters, whatever the dynamics.
 //!
-//! A pass walks the flat buffers once. Each block of [`BLOCK`] elements is read into the first-level
-//! cache, its gradient is clipped and completed by the prior, its noise is drawn, the dynamics'
-//! [`Kernel`] updates it, and it is written back. Blocks are compiled for the instruction set found
-//! at run time; chunks of blocks are spread over threads. Chunks are fixed by the layout alone, and
-//! what they sum is added in their order: the number of threads never shows in the result.
+//! A pass walks the flat buffers once. Noise is drawn for [`BLOCK`] elements at a time. Then, [`LANE`]
+//! elements at a time, buffers are read into registers, the gradient is clipped and completed by the
+//! prior, the dynamics' [`Kernel`] does its update, and the result is written back. The loops are
+//! compiled for every instruction set and chosen at run time; chunks are spread over threads. Chunks
+//! are fixed by the layout alone, and what they sum is added in their order: the number of threads
+//! never shows in the result.
 
 use crate::error::Result;
 use crate::layout::Layout;
@@ -21,8 +22,37 @@ const PARALLEL_FROM: usize = 4 * CHUNK;
 /// No dynamics keeps more state vectors than this.
 pub(crate) const MAX_SLOTS: usize = 4;
 
-/// One vector of a block.
-pub(crate) type Lane<F> = [F; BLOCK];
+/// Elements of a lane: two vector registers of AVX-512, so that all lanes of an update stay in
+/// registers.
+pub(crate) const LANE: usize = 64;
+
+/// One vector of the elements that a kernel works on. On a cache line of its own: a vector access
+/// that crosses a line costs two.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Lane<F>(pub [F; LANE]);
+
+impl<F: Real> Lane<F> {
+    #[inline(always)]
+    pub fn splat(x: F) -> Self {
+        Lane([x; LANE])
+    }
+}
+
+impl<F> std::ops::Index<usize> for Lane<F> {
+    type Output = F;
+    #[inline(always)]
+    fn index(&self, i: usize) -> &F {
+        &self.0[i]
+    }
+}
+
+impl<F> std::ops::IndexMut<usize> for Lane<F> {
+    #[inline(always)]
+    fn index_mut(&mut self, i: usize) -> &mut F {
+        &mut self.0[i]
+    }
+}
 
 /// The elements a kernel works on.
 pub(crate) struct Block<F, const S: usize> {
@@ -274,61 +304,77 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
         let counter = pass.stream.counter(pass.t, chunk.segment);
         let len = chunk.range.len();
 
+        // Stays at zero as long as every number is finite: 0 * x is NaN for the others.
+        let mut health = Lane::splat(F::ZERO);
+        let mut partial = 0.0;
         let mut block = Block {
-            theta: [F::ZERO; BLOCK],
-            f: [F::ZERO; BLOCK],
-            zeta: [F::ZERO; BLOCK],
-            state: [[F::ZERO; BLOCK]; S],
+            theta: Lane::splat(F::ZERO),
+            f: Lane::splat(F::ZERO),
+            zeta: Lane::splat(F::ZERO),
+            state: [Lane::splat(F::ZERO); S],
             first: 0,
         };
-        // Stays at zero as long as every number is finite: 0 * x is NaN for the others.
-        let mut health = [F::ZERO; BLOCK];
-        let mut partial = 0.0;
-        for from in (0..len).step_by(BLOCK) {
-            let filled = BLOCK.min(len - from);
+        let mut zeta = [F::ZERO; BLOCK];
+        for from in (0..len).step_by(LANE) {
+            let filled = LANE.min(len - from);
             let here = from..from + filled;
             block.first = chunk.range.start + from;
-            block.theta[..filled].copy_from_slice(&lanes.theta[here.clone()]);
-            block.f[..filled].copy_from_slice(&lanes.gradient[here.clone()]);
+            load(&mut block.theta, &lanes.theta[here.clone()]);
+            load(&mut block.f, &lanes.gradient[here.clone()]);
             for k in 0..S {
                 if !lanes.state[k].is_empty() {
-                    block.state[k][..filled].copy_from_slice(&lanes.state[k][here.clone()]);
+                    load(&mut block.state[k], &lanes.state[k][here.clone()]);
                 }
+            }
+            if noisy {
+                let within = from % BLOCK;
+                if within == 0 {
+                    let index = (chunk.within + from) / BLOCK;
+                    zeta = F::normal_block(pass.stream.key, index as u32, counter);
+                }
+                load(&mut block.zeta, &zeta[within..within + LANE]);
             }
             prepare(preparation, &block.theta, &mut block.f);
-            if noisy {
-                let index = (chunk.within + from) / BLOCK;
-                block.zeta = F::normal_block(pass.stream.key, index as u32, counter);
-            }
             pass.kernel.update(scalars, &mut block);
-            if filled == BLOCK {
-                for i in 0..BLOCK {
-                    health[i] += block.theta[i] * F::ZERO;
-                }
+
+            // What pads the last lane is nobody's number.
+            for i in 0..if filled == LANE { LANE } else { filled } {
+                let mut check = block.theta[i] * F::ZERO;
                 for k in 0..S {
-                    if writes[k] {
-                        for i in 0..BLOCK {
-                            health[i] += block.state[k][i] * F::ZERO;
-                        }
-                    }
+                    check += block.state[k][i] * F::ZERO;
                 }
-            } else {
-                for i in 0..filled {
-                    health[i] += block.theta[i] * F::ZERO;
-                    for state in &block.state {
-                        health[i] += state[i] * F::ZERO;
-                    }
-                }
+                health[i] += check;
             }
             partial += K::partial(scalars, &block, filled);
-            lanes.theta[here.clone()].copy_from_slice(&block.theta[..filled]);
+            store(&mut lanes.theta[here.clone()], &block.theta);
             for k in 0..S {
                 if writes[k] && !lanes.state[k].is_empty() {
-                    lanes.state[k][here.clone()].copy_from_slice(&block.state[k][..filled]);
+                    store(&mut lanes.state[k][here.clone()], &block.state[k]);
                 }
             }
         }
-        Outcome { broken: health.iter().any(|h| *h != F::ZERO), partial }
+        Outcome { broken: health.0.iter().any(|h| *h != F::ZERO), partial }
+    }
+}
+
+/// Up to [`LANE`] elements; of a shorter piece the rest stays as it is.
+#[inline(always)]
+fn load<F: Real>(lane: &mut Lane<F>, from: &[F]) {
+    match from.first_chunk::<LANE>() {
+        Some(whole) => lane.0 = *whole,
+        None => lane.0[..from.len()].copy_from_slice(from),
+    }
+}
+
+/// The reverse of [`load`].
+#[inline(always)]
+fn store<F: Real>(to: &mut [F], lane: &Lane<F>) {
+    match to.first_chunk_mut::<LANE>() {
+        Some(whole) => *whole = lane.0,
+        None => {
+            let len = to.len();
+            to.copy_from_slice(&lane.0[..len]);
+        }
     }
 }
 
@@ -336,12 +382,12 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
 #[inline(always)]
 fn prepare<F: Real>(p: &Preparation<F>, theta: &Lane<F>, f: &mut Lane<F>) {
     if p.scale != F::ONE {
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             f[i] *= p.scale;
         }
     }
     if let Some(limit) = p.clip {
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             // Written so that a NaN stays one.
             let x = f[i];
             let x = if x > limit { limit } else { x };
@@ -349,12 +395,12 @@ fn prepare<F: Real>(p: &Preparation<F>, theta: &Lane<F>, f: &mut Lane<F>) {
         }
     }
     if p.ridge != F::ZERO {
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             f[i] += p.ridge * theta[i];
         }
     }
     if p.lasso != F::ZERO {
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             f[i] += p.lasso * theta[i].sign();
         }
     }

@@ -1,9 +1,9 @@
 //! Preconditioned SGLD (Li, Chen, Carlson, Carin, 2016).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE, Lane};
 use super::santa::SeparableMetric;
 use crate::error::{Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::InverseTemperature;
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
@@ -175,45 +175,45 @@ impl<F: Real> Kernel<F, 2> for PsgldKernel<F> {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 2>) {
         let Block { theta, f, zeta, state: [v, delta], first } = block;
-        let mut g = [F::ONE; BLOCK];
-        let mut gamma = [F::ZERO; BLOCK];
+        let mut g = Lane::splat(F::ONE);
+        let mut gamma = Lane::splat(F::ZERO);
         if let Some(given) = &self.given {
-            given.evaluate(*first, &theta[..], &mut g, &mut gamma);
+            given.evaluate(*first, &theta.0, &mut g.0, &mut gamma.0);
             if !s.derived {
-                gamma = [F::ZERO; BLOCK];
+                gamma = Lane::splat(F::ZERO);
             }
         } else {
-            let mut before = [F::ZERO; BLOCK];
+            let mut before = Lane::splat(F::ZERO);
             if s.estimated {
-                for i in 0..BLOCK {
+                for i in 0..LANE {
                     before[i] = F::ONE / (s.lambda + v[i].sqrt());
                 }
             }
             if s.moves {
-                for i in 0..BLOCK {
+                for i in 0..LANE {
                     v[i] = s.sigma * v[i] + s.one_minus_sigma * f[i] * f[i];
                 }
             }
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 g[i] = F::ONE / (s.lambda + v[i].sqrt());
             }
             if s.estimated {
-                for i in 0..BLOCK {
+                for i in 0..LANE {
                     let spread = s.guard_square * g[i];
                     gamma[i] = (g[i] - before[i]) * delta[i] / (delta[i] * delta[i] + spread);
                 }
             }
         }
-        let mut change = [F::ZERO; BLOCK];
-        for i in 0..BLOCK {
+        let mut change = Lane::splat(F::ZERO);
+        for i in 0..LANE {
             change[i] = s.eta_over_beta * gamma[i] - s.eta_n * g[i] * f[i];
         }
         if s.noisy {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 change[i] += s.sd * g[i].sqrt() * zeta[i];
             }
         }
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             theta[i] += change[i];
         }
         if s.estimated {

@@ -1,8 +1,8 @@
 //! RMSprop (Tieleman and Hinton, 2012).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE, Lane};
 use crate::error::{Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -87,26 +87,26 @@ impl<F: Real> Kernel<F, 2> for RmsProp {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 2>) {
         let Block { theta, f, state: [v, b], .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             v[i] = s.rho * v[i] + s.one_minus_rho * f[i] * f[i];
         }
-        let mut direction = [F::ZERO; BLOCK];
+        let mut direction = Lane::splat(F::ZERO);
         if s.inside {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 direction[i] = f[i] / (v[i] + s.epsilon).sqrt();
             }
         } else {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 direction[i] = f[i] / (v[i].sqrt() + s.epsilon);
             }
         }
         if s.momentum != F::ZERO {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 b[i] = s.momentum * b[i] + direction[i];
                 theta[i] -= s.lr * b[i];
             }
         } else {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 theta[i] -= s.lr * direction[i];
             }
         }

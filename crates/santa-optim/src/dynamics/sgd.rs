@@ -1,8 +1,8 @@
 //! Stochastic gradient descent, plain or with momentum.
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use crate::error::{Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -83,20 +83,20 @@ impl<F: Real> Kernel<F, 1> for Sgd {
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 1>) {
         let Block { theta, f, state: [b], .. } = block;
         if s.momentum == F::ZERO {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 theta[i] -= s.lr * f[i];
             }
             return;
         }
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             b[i] = s.momentum * b[i] + f[i];
         }
         if s.nesterov {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 theta[i] -= s.lr * (f[i] + s.momentum * b[i]);
             }
         } else {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 theta[i] -= s.lr * b[i];
             }
         }

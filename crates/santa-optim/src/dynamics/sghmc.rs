@@ -1,9 +1,9 @@
 //! Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox, Guestrin, 2014).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use super::{Initial, Physics, Stage};
 use crate::error::{Error, Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::InverseTemperature;
 use crate::target::{DataSize, Target};
 use crate::units::{Integrator, StepSize};
@@ -156,15 +156,15 @@ impl<F: Real> Kernel<F, 1> for Sghmc {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 1>) {
         let Block { theta, f, zeta, state: [u], .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             u[i] = s.keep * u[i] - s.eta_n * f[i];
         }
         if s.noisy {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 u[i] += s.sd * zeta[i];
             }
         }
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             theta[i] += u[i];
         }
     }

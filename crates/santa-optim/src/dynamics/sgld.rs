@@ -1,8 +1,8 @@
 //! Stochastic gradient Langevin dynamics (Welling and Teh, 2011).
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use crate::error::Result;
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::InverseTemperature;
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ impl<F: Real> Kernel<F, 0> for Sgld {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 0>) {
         let Block { theta, f, zeta, .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             theta[i] += s.sd * zeta[i] - s.eta_n * f[i];
         }
     }

@@ -1,9 +1,9 @@
 //! The stochastic gradient Nose-Hoover thermostat (Ding and others, 2014): one friction for all.
 
-use super::engine::{Block, Context, Kernel};
+use super::engine::{Block, Context, Kernel, LANE};
 use super::{Initial, Physics, Stage};
 use crate::error::{Result, check};
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::schedule::InverseTemperature;
 use crate::target::DataSize;
 use crate::units::{Integrator, StepSize};
@@ -115,7 +115,7 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 1>) {
         let Block { theta, f, zeta, state: [u], .. } = block;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             u[i] = s.keep * u[i] - s.eta_n * f[i] + s.sd * zeta[i];
             theta[i] += u[i];
         }
@@ -125,7 +125,7 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
     #[inline(always)]
     fn partial(s: &Scalars<F>, block: &Block<F, 1>, filled: usize) -> f64 {
         let mut sum = 0.0;
-        for u in &block.state[0][..filled] {
+        for u in &block.state[0].0[..filled] {
             sum += u.to_f64() * u.to_f64();
         }
         sum * s.inverse_eta

@@ -7,9 +7,9 @@ use super::{
     AlphaInRefinement, Corrections, Diffusion, GradientAt, Metric, NoiseScale, Push, Santa,
     SecondMomentStart, SeparableMetric, Stage,
 };
-use crate::dynamics::engine::{Block, Context, Kernel, Lane};
+use crate::dynamics::engine::{Block, Context, Kernel, LANE, Lane};
 use crate::error::Result;
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use crate::units::Integrator;
 use std::sync::Arc;
 
@@ -150,7 +150,9 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             adam_form: s.adam_form,
             metric: s.metric,
             metric_moves,
-            seed_v: c.t == 1 && s.second_moment_start == SecondMomentStart::FirstSquaredGradient,
+            seed_v: metric_moves
+                && c.t == 1
+                && s.second_moment_start == SecondMomentStart::FirstSquaredGradient,
             seed_smooth: c.t == 1,
             sigma: real(match s.metric {
                 Metric::RmsProp { sigma } => sigma,
@@ -193,49 +195,49 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
         if s.smoothing != F::ZERO {
             smooth_gradient(s, f, smooth);
         }
-
-        let mut g = [F::ONE; BLOCK];
-        let mut g_before = [F::ONE; BLOCK]; // g_{t-1}
-        let mut dg = [F::ZERO; BLOCK]; // dg/dtheta, or (g_t - g_{t-1}) / (g_t u_{t-1})
-        match s.metric {
-            Metric::Identity => {}
-            Metric::RmsProp { .. } | Metric::Adagrad => {
-                let needs_before =
-                    s.correction.is_some() || matches!(s.noise, Noise::TimesRootMetric(_));
-                if needs_before {
-                    root_metric(s.lambda, v, &mut g_before);
-                }
-                if s.metric_moves {
-                    if s.seed_v {
-                        for i in 0..BLOCK {
-                            v[i] = f[i] * f[i];
-                        }
-                    } else {
-                        for i in 0..BLOCK {
-                            v[i] = s.sigma * v[i] + s.one_minus_sigma * f[i] * f[i];
-                        }
-                    }
-                }
-                root_metric(s.lambda, v, &mut g);
-            }
-            Metric::Given => {
-                if let Some(given) = &self.given {
-                    given.evaluate(*first, &theta[..], &mut g, &mut dg);
-                }
-                g_before = g;
-            }
-        }
-
         if s.rescale != F::ONE {
-            for i in 0..BLOCK {
+            for i in 0..LANE {
                 u[i] *= s.rescale;
                 shift[i] *= s.rescale;
             }
         }
-        if let (Some(c), true) = (&s.correction, s.metric.keeps_history()) {
-            for i in 0..BLOCK {
-                let inverse_u = u[i] / (u[i] * u[i] + c.guard);
-                dg[i] = (F::ONE - g_before[i] / g[i]) * inverse_u;
+
+        // The metric, and what the corrections and the noise need of the one before.
+        let mut g = Lane::splat(F::ONE);
+        let mut g_before = Lane::splat(F::ONE); // g_{t-1}
+        let mut dg = Lane::splat(F::ZERO); // dg/dtheta, or (g_t - g_{t-1}) / (g_t u_{t-1})
+        match s.metric {
+            Metric::Identity => {}
+            Metric::RmsProp { .. } | Metric::Adagrad => {
+                if s.correction.is_some() || matches!(s.noise, Noise::TimesRootMetric(_)) {
+                    for i in 0..LANE {
+                        g_before[i] = root_metric(s.lambda, v[i]);
+                    }
+                }
+                if s.seed_v {
+                    for i in 0..LANE {
+                        v[i] = f[i] * f[i];
+                    }
+                } else if s.metric_moves {
+                    for i in 0..LANE {
+                        v[i] = s.sigma * v[i] + s.one_minus_sigma * f[i] * f[i];
+                    }
+                }
+                for i in 0..LANE {
+                    g[i] = root_metric(s.lambda, v[i]);
+                }
+                if let Some(c) = &s.correction {
+                    for i in 0..LANE {
+                        let inverse_u = u[i] / (u[i] * u[i] + c.guard);
+                        dg[i] = (F::ONE - g_before[i] / g[i]) * inverse_u;
+                    }
+                }
+            }
+            Metric::Given => {
+                if let Some(given) = &self.given {
+                    given.evaluate(*first, &theta.0, &mut g.0, &mut dg.0);
+                }
+                g_before = g;
             }
         }
 
@@ -244,33 +246,33 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             (Integrator::Splitting, GradientAt::Start) => {
                 drift(theta, &g, u, F::HALF);
                 heat(&s.thermostat, shift, u, F::HALF);
-                self.damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
+                damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
                 heat(&s.thermostat, shift, u, F::HALF);
                 drift(theta, &g, u, F::HALF);
             }
             // The same five steps, cut open between the first A and B: the gradient is taken where
             // the kick acts, and the two halves of A that meet become one.
             (Integrator::Splitting, GradientAt::Midpoint) => {
-                self.damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
+                damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
                 heat(&s.thermostat, shift, u, F::ONE);
-                self.drift_along(s, *first, theta, &mut g, &mut dg, u);
+                self.average_metric(*first, theta, &mut g, u);
+                drift(theta, &g, u, F::ONE);
             }
             // Algorithm 1.
             (Integrator::Euler, _) => {
                 heat(&s.thermostat, shift, u, F::ONE);
-                let alpha = friction(s, shift);
-                let mut push = [F::ZERO; BLOCK];
-                gradient_push(s, &g, f, &mut push);
+                clamp_friction(s, shift);
+                let mut kick = gradient_kick(s, &g, f);
                 if s.adam_form {
-                    for i in 0..BLOCK {
-                        push[i] *= alpha[i];
+                    for i in 0..LANE {
+                        kick[i] *= s.base + shift[i];
                     }
                 }
-                correct(s, &g, &g_before, &dg, &alpha, &mut push);
-                for i in 0..BLOCK {
-                    u[i] = (F::ONE - alpha[i]) * u[i] + push[i];
+                correct(s, &g, &g_before, &dg, shift, &mut kick);
+                shake(s, zeta, &g_before, v, &mut kick);
+                for i in 0..LANE {
+                    u[i] = (F::ONE - (s.base + shift[i])) * u[i] + kick[i];
                 }
-                shake(s, zeta, &g_before, v, u);
                 drift(theta, &g, u, F::ONE);
             }
         }
@@ -278,83 +280,70 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
 }
 
 impl<F: Real> SantaKernel<F> {
-    /// B O B: half the friction, gradient and noise, the other half of the friction.
+    /// For a metric that is a function of theta: g averaged over the way that the drift will go,
+    /// which keeps the second order.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn damp_kick_damp(
-        &self,
-        s: &Scalars<F>,
-        f: &Lane<F>,
-        zeta: &Lane<F>,
-        g: &Lane<F>,
-        g_before: &Lane<F>,
-        dg: &Lane<F>,
-        v: &Lane<F>,
-        u: &mut Lane<F>,
-        shift: &mut Lane<F>,
-    ) {
-        let alpha = friction(s, shift);
-        let mut half_damping = [F::ONE; BLOCK];
-        for i in 0..BLOCK {
-            half_damping[i] = (-F::HALF * alpha[i]).exp();
-        }
-        let mut push = [F::ZERO; BLOCK];
-        gradient_push(s, g, f, &mut push);
-        if s.adam_form {
-            for i in 0..BLOCK {
-                // 2 sinh(alpha/2), the momentum weight of the splitting
-                push[i] *= F::ONE / half_damping[i] - half_damping[i];
-            }
-        }
-        let first_share = if s.halves { F::HALF } else { F::ONE };
-
-        for i in 0..BLOCK {
-            u[i] *= half_damping[i];
-        }
-        for i in 0..BLOCK {
-            u[i] += first_share * push[i];
-        }
-        if s.correction.is_some() {
-            let mut extra = [F::ZERO; BLOCK];
-            correct(s, g, g_before, dg, &alpha, &mut extra);
-            for i in 0..BLOCK {
-                u[i] += extra[i];
-            }
-        }
-        shake(s, zeta, g_before, v, u);
-        for i in 0..BLOCK {
-            u[i] *= half_damping[i];
-        }
-        if s.halves {
-            for i in 0..BLOCK {
-                u[i] += F::HALF * push[i];
-            }
-        }
-    }
-
-    /// $\dot\theta = g(\theta) p$ over a whole step. For a metric that is a function of theta, with
-    /// the metric averaged over the way, which keeps the second order.
-    #[inline(always)]
-    fn drift_along(
-        &self,
-        s: &Scalars<F>,
-        first: usize,
-        theta: &mut Lane<F>,
-        g: &mut Lane<F>,
-        dg: &mut Lane<F>,
-        u: &Lane<F>,
-    ) {
-        if let (Metric::Given, Some(given)) = (s.metric, &self.given) {
+    fn average_metric(&self, first: usize, theta: &Lane<F>, g: &mut Lane<F>, u: &Lane<F>) {
+        if let Some(given) = &self.given {
             let mut there = *theta;
             drift(&mut there, g, u, F::ONE);
-            let mut g_there = [F::ONE; BLOCK];
-            given.evaluate(first, &there[..], &mut g_there, dg);
-            for i in 0..BLOCK {
+            let mut g_there = Lane::splat(F::ONE);
+            let mut unused = Lane::splat(F::ZERO);
+            given.evaluate(first, &there.0, &mut g_there.0, &mut unused.0);
+            for i in 0..LANE {
                 g[i] = F::HALF * (g[i] + g_there[i]);
             }
         }
-        drift(theta, g, u, F::ONE);
     }
+}
+
+/// B O B: half the friction, gradient and noise, the other half of the friction.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn damp_kick_damp<F: Real>(
+    s: &Scalars<F>,
+    f: &Lane<F>,
+    zeta: &Lane<F>,
+    g: &Lane<F>,
+    g_before: &Lane<F>,
+    dg: &Lane<F>,
+    v: &Lane<F>,
+    u: &mut Lane<F>,
+    shift: &mut Lane<F>,
+) {
+    clamp_friction(s, shift);
+    let mut kick = gradient_kick(s, g, f);
+    if s.adam_form {
+        for i in 0..LANE {
+            // 2 sinh(alpha/2), the momentum weight of the splitting
+            let half_damping = half_damping(s.base + shift[i]);
+            kick[i] *= F::ONE / half_damping - half_damping;
+        }
+    }
+    let mut second_half = Lane::splat(F::ZERO);
+    if s.halves {
+        for i in 0..LANE {
+            kick[i] *= F::HALF;
+            second_half[i] = kick[i];
+        }
+    }
+    correct(s, g, g_before, dg, shift, &mut kick);
+    shake(s, zeta, g_before, v, &mut kick);
+    for i in 0..LANE {
+        let half_damping = half_damping(s.base + shift[i]);
+        u[i] = (u[i] * half_damping + kick[i]) * half_damping;
+    }
+    if s.halves {
+        for i in 0..LANE {
+            u[i] += second_half[i];
+        }
+    }
+}
+
+/// $e^{-\alpha/2}$
+#[inline(always)]
+fn half_damping<F: Real>(alpha: F) -> F {
+    (-F::HALF * alpha).exp()
 }
 
 /// $f \leftarrow a f_{\text{before}} + (1-a) f$
@@ -363,7 +352,7 @@ fn smooth_gradient<F: Real>(s: &Scalars<F>, f: &mut Lane<F>, smooth: &mut Lane<F
     if s.seed_smooth {
         *smooth = *f;
     } else {
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             smooth[i] = s.smoothing * smooth[i] + (F::ONE - s.smoothing) * f[i];
         }
         *f = *smooth;
@@ -372,16 +361,14 @@ fn smooth_gradient<F: Real>(s: &Scalars<F>, f: &mut Lane<F>, smooth: &mut Lane<F
 
 /// $g = 1/\sqrt{\lambda + \sqrt v}$
 #[inline(always)]
-fn root_metric<F: Real>(lambda: F, v: &Lane<F>, g: &mut Lane<F>) {
-    for i in 0..BLOCK {
-        g[i] = (lambda + v[i].sqrt()).rsqrt();
-    }
+fn root_metric<F: Real>(lambda: F, v: F) -> F {
+    (lambda + v.sqrt()).rsqrt()
 }
 
 /// A, first half of it: $\theta \leftarrow \theta + g u \cdot$ `part`
 #[inline(always)]
 fn drift<F: Real>(theta: &mut Lane<F>, g: &Lane<F>, u: &Lane<F>, part: F) {
-    for i in 0..BLOCK {
+    for i in 0..LANE {
         theta[i] += g[i] * u[i] * part;
     }
 }
@@ -391,35 +378,32 @@ fn drift<F: Real>(theta: &mut Lane<F>, g: &Lane<F>, u: &Lane<F>, part: F) {
 fn heat<F: Real>(thermostat: &Thermostat<F>, shift: &mut Lane<F>, u: &Lane<F>, part: F) {
     if thermostat.moves {
         let rate = thermostat.inverse_mass * part;
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             shift[i] += (u[i] * u[i] - thermostat.target) * rate;
         }
     }
 }
 
-/// $\alpha = \alpha_0 + $ shift; in refinement kept within its bounds, for good if alpha moves.
+/// In refinement $\alpha$ is kept within its bounds, for good if it moves.
 #[inline(always)]
-fn friction<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>) -> Lane<F> {
-    let mut alpha = [F::ZERO; BLOCK];
+fn clamp_friction<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>) {
     if let Some((floor, ceiling)) = s.thermostat.bounds {
-        for i in 0..BLOCK {
+        for i in 0..LANE {
             // Comparisons that let a NaN pass, to be noticed.
             let x = if shift[i] < floor { floor } else { shift[i] };
             shift[i] = if x > ceiling { ceiling } else { x };
         }
     }
-    for i in 0..BLOCK {
-        alpha[i] = s.base + shift[i];
-    }
-    alpha
 }
 
 /// $-\eta\, g f$
 #[inline(always)]
-fn gradient_push<F: Real>(s: &Scalars<F>, g: &Lane<F>, f: &Lane<F>, push: &mut Lane<F>) {
-    for i in 0..BLOCK {
-        push[i] = -(s.eta_n * g[i] * f[i]);
+fn gradient_kick<F: Real>(s: &Scalars<F>, g: &Lane<F>, f: &Lane<F>) -> Lane<F> {
+    let mut kick = Lane::splat(F::ZERO);
+    for i in 0..LANE {
+        kick[i] = -(s.eta_n * g[i] * f[i]);
     }
+    kick
 }
 
 /// $\eta \left( \tfrac1\beta \nabla G_1 + \mu\, G_1 (\Xi - G_2) \nabla G_2 \right)$
@@ -429,17 +413,17 @@ fn correct<F: Real>(
     g: &Lane<F>,
     g_before: &Lane<F>,
     dg: &Lane<F>,
-    alpha: &Lane<F>,
-    push: &mut Lane<F>,
+    shift: &Lane<F>,
+    kick: &mut Lane<F>,
 ) {
     let Some(c) = &s.correction else { return };
-    for i in 0..BLOCK {
-        push[i] += c.eta_over_beta * dg[i];
+    for i in 0..LANE {
+        kick[i] += c.eta_over_beta * dg[i];
     }
     if c.in_g2 {
-        for i in 0..BLOCK {
-            let xi = alpha[i] * c.inverse_h;
-            push[i] += c.eta_mass * g[i] * (xi - g_before[i]) * dg[i];
+        for i in 0..LANE {
+            let xi = (s.base + shift[i]) * c.inverse_h;
+            kick[i] += c.eta_mass * g[i] * (xi - g_before[i]) * dg[i];
         }
     }
 }
@@ -451,23 +435,23 @@ fn shake<F: Real>(
     zeta: &Lane<F>,
     g_before: &Lane<F>,
     v: &Lane<F>,
-    u: &mut Lane<F>,
+    kick: &mut Lane<F>,
 ) {
     match s.noise {
         Noise::Off => {}
         Noise::Constant(sd) => {
-            for i in 0..BLOCK {
-                u[i] += sd * zeta[i];
+            for i in 0..LANE {
+                kick[i] += sd * zeta[i];
             }
         }
         Noise::TimesRootMetric(sd) => {
-            for i in 0..BLOCK {
-                u[i] += sd * g_before[i].sqrt() * zeta[i];
+            for i in 0..LANE {
+                kick[i] += sd * g_before[i].sqrt() * zeta[i];
             }
         }
         Noise::TimesRootSecondMoment(sd) => {
-            for i in 0..BLOCK {
-                u[i] += sd * v[i].sqrt() * zeta[i];
+            for i in 0..LANE {
+                kick[i] += sd * v[i].sqrt() * zeta[i];
             }
         }
     }

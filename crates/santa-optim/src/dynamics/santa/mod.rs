@@ -4,8 +4,8 @@
 mod kernel;
 mod metric;
 mod presets;
-//cfgtest
-//mod reference;
+#[cfg(test)]
+mod reference;
 
 pub use metric::{Diffusion, Metric, SeparableMetric};
 pub use presets::AuthorsRun;
@@ -16,7 +16,7 @@ use super::{Initial, Physics, Stage};
 use crate::error::{Error, Result, check};
 use crate::schedule::InverseTemperature;
 use crate::target::{DataSize, Target};
-use crate::units::{Integrator, StepSize};
+use crate::units::{Integrator, StepSize, rest_factor};
 use serde::{Deserialize, Serialize};
 
 /// Settings of Santa.
@@ -274,10 +274,6 @@ impl Santa {
             check::non_negative("corrections.guard", guard)?;
         }
         if self.integrator == Integrator::Euler {
-            if self.gradient_at == GradientAt::Midpoint && self.exploration != Exploration::Never {
-                // Harmless: Euler has one place for the gradient. Accepted so that the integrator
-                // can be changed alone.
-            }
             if self.push == Push::Halves {
                 let allowed = "only the splitting has two halves; use `whole`";
                 return Err(Error::setting("push", "halves", allowed));
@@ -326,7 +322,15 @@ impl Santa {
 
     /// Step size, temperature and base friction at step t.
     pub(crate) fn physics(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<Physics> {
-        let at = |t: u64| self.step.at(t, self.integrator, n, lr_scale);
+        let at = |t: u64| {
+            self.step.at(t, self.integrator, n, lr_scale).map(|mut step| {
+                if self.adam_form && matches!(self.step, StepSize::Practical { .. }) {
+                    // The momentum weight multiplies the gradient already.
+                    step.eta /= rest_factor(self.integrator, step.alpha0);
+                }
+                step
+            })
+        };
         let now = at(t)?;
         let stage = self.stage(t);
         let alpha0 = if self.step.keeps_momentum() {

@@ -46,9 +46,9 @@ impl Santa {
     /// use santa::{DataSize, Layout, Prior, Santa, Target};
     ///
     /// let target = Target::new(Layout::flat(3)?, DataSize::new(1000)?, Prior::gaussian(1.0))?;
-    /// let mut santa = Santa::new(1e-2, 200).init::<f32>(&target, 42)?;
+    /// let mut santa = Santa::new(1e-2, 1000).init::<f32>(&target, 42)?;
     /// let mut theta = [1.0f32, -2.0, 3.0];
-    /// for _ in 0..200 {
+    /// for _ in 0..1000 {
     ///     let mean_gradient = theta; // of sum(theta^2) / 2
     ///     santa.step(&mut theta, &mean_gradient)?;
     /// }
