@@ -12,6 +12,7 @@ use crate::clip::Clip;
 use crate::layout::Layout;
 use crate::noise::{Purpose, Stream};
 use crate::real::{BLOCK, Real};
+use crate::schedule::Schedule;
 use crate::target::{DataSize, Group, Prior, Target};
 use crate::units::{Integrator, StepSize};
 
@@ -106,17 +107,21 @@ impl Draw {
         self.drawn += 1;
         list[self.stream.below(0, 0, self.drawn, list.len() as u64) as usize].clone()
     }
-    /// Any kind of step size, changing with time or not.
+    /// A value that changes with time or not.
+    pub fn schedule(&mut self, low: f64, high: f64) -> Schedule {
+        let start = self.log_between(low, high);
+        self.one_of(&[Schedule::constant(start), Schedule::block_decay(start, 0.5, 2)])
+    }
+    /// Any kind of step size, small enough for the N of all [`cases`].
     pub fn step_size(&mut self) -> StepSize {
-        use crate::schedule::Schedule;
-        let lr = self.log_between(1e-3, 1e-1);
-        let lr = self.one_of(&[Schedule::constant(lr), Schedule::block_decay(lr, 0.5, 2)]);
+        let lr = self.schedule(1e-3, 1e-1);
+        let eta = self.schedule(1e-5, 1e-3);
         let momentum = self.between(0.3, 0.95);
         let c = self.between(0.5, 5.0);
         self.one_of(&[
             StepSize::Practical { lr: lr.clone(), momentum },
-            StepSize::HeavyBall { lr: lr.clone(), momentum },
-            StepSize::Paper { eta: lr, c },
+            StepSize::HeavyBall { lr, momentum },
+            StepSize::Paper { eta, c },
         ])
     }
 }
