@@ -263,7 +263,7 @@ pub(crate) fn follow<F: Real>(
     let mut expected: Vec<f64> = theta.iter().map(|x| x.to_f64()).collect();
     let moving: Vec<usize> = case.elements(1, &theta, &theta).iter().map(|e| e.i).collect();
     // Elements may pass through zero: errors are counted from the largest size seen.
-    let mut sizes = vec![0.0f64; MAX_SLOTS + 1];
+    let mut sizes = [0.0f64; MAX_SLOTS + 1];
     let mut compare = |k: usize, what: &str, t: u64, found: &[F], expected: &[f64]| {
         let square = moving.iter().map(|i| expected[*i].powi(2)).sum::<f64>();
         sizes[k] = sizes[k].max((square / moving.len() as f64).sqrt());
