@@ -74,3 +74,67 @@ impl<F: Real> Kernel<F, 2> for Adadelta {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, follows};
+
+    struct Plain {
+        settings: Adadelta,
+        v: Vec<f64>,
+        d: Vec<f64>,
+        /// Updates d before it is used.
+        early: bool,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let Adadelta { lr, rho, epsilon } = &self.settings;
+            for e in elements {
+                let (v, d) = (&mut self.v[e.i], &mut self.d[e.i]);
+                *v = rho * *v + (1.0 - rho) * e.f.powi(2);
+                let mut delta = e.f * (*d + epsilon).sqrt() / (*v + epsilon).sqrt();
+                *d = rho * *d + (1.0 - rho) * delta.powi(2);
+                if self.early {
+                    delta = e.f * (*d + epsilon).sqrt() / (*v + epsilon).sqrt();
+                }
+                theta[e.i] -= lr.at(t) * e.lr_scale * delta;
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            match name {
+                "v" => Some(&self.v),
+                "d" => Some(&self.d),
+                _ => None,
+            }
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Adadelta {
+        Adadelta {
+            lr: draw.log_between(0.1, 10.0).into(),
+            rho: draw.between(0.0, 0.99),
+            epsilon: draw.log_between(1e-6, 1e-2),
+        }
+    }
+
+    fn plain(early: bool) -> impl Fn(&Adadelta, &Start<'_>) -> Plain {
+        move |settings, start| Plain {
+            settings: settings.clone(),
+            v: start.zeros(),
+            d: start.zeros(),
+            early,
+        }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain(false)).unwrap();
+    }
+
+    #[test]
+    fn a_reference_that_updates_d_too_early_does_not_match() {
+        follows(settings, plain(true)).unwrap_err();
+    }
+}

@@ -66,3 +66,57 @@ impl<F: Real> Kernel<F, 1> for Adagrad {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, follows};
+
+    struct Plain {
+        settings: Adagrad,
+        v: Vec<f64>,
+        /// Divides by the root of v before this step's gradient is in it.
+        late: bool,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let s = &self.settings;
+            for e in elements {
+                let before = self.v[e.i];
+                self.v[e.i] += e.f * e.f;
+                let v = if self.late { before } else { self.v[e.i] };
+                theta[e.i] -= s.lr.at(t) * e.lr_scale * e.f / (v.sqrt() + s.epsilon);
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            (name == "v").then_some(&self.v)
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Adagrad {
+        Adagrad {
+            lr: draw.log_between(1e-3, 0.3).into(),
+            epsilon: draw.log_between(1e-10, 1e-2),
+            initial_v: draw.one_of(&[0.0, 0.1, 2.0]),
+        }
+    }
+
+    fn plain(late: bool) -> impl Fn(&Adagrad, &Start<'_>) -> Plain {
+        move |settings, start| Plain {
+            settings: settings.clone(),
+            v: start.zeros().into_iter().map(|_| settings.initial_v).collect(),
+            late,
+        }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain(false)).unwrap();
+    }
+
+    #[test]
+    fn a_reference_that_accumulates_after_the_step_does_not_match() {
+        follows(settings, plain(true)).unwrap_err();
+    }
+}

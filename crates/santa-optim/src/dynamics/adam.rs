@@ -145,3 +145,103 @@ impl<F: Real> Kernel<F, 2> for Adam {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, follow, follows};
+    use crate::layout::Layout;
+    use crate::target::{DataSize, Prior};
+
+    struct Plain {
+        settings: Adam,
+        m: Vec<f64>,
+        v: Vec<f64>,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let s = &self.settings;
+            let power = |x: f64| x.powf(t as f64);
+            for e in elements {
+                let lr = s.lr.at(t) * e.lr_scale;
+                let (m, v) = (&mut self.m[e.i], &mut self.v[e.i]);
+                *m = s.beta1 * *m + (1.0 - s.beta1) * e.f;
+                *v = s.beta2 * *v + (1.0 - s.beta2) * e.f.powi(2);
+                theta[e.i] -= lr * s.decoupled_weight_decay * theta[e.i];
+                theta[e.i] -= match s.bias_correction {
+                    BiasCorrection::Published => {
+                        let m_hat = *m / (1.0 - power(s.beta1));
+                        let v_hat = *v / (1.0 - power(s.beta2));
+                        lr * m_hat / (v_hat.sqrt() + s.epsilon)
+                    }
+                    BiasCorrection::Off => lr * *m / (v.sqrt() + s.epsilon),
+                    BiasCorrection::SwappedRates => {
+                        let rate =
+                            lr * (1.0 - power(1.0 - s.beta2)).sqrt() / (1.0 - power(1.0 - s.beta1));
+                        rate * *m / (v.sqrt() + s.epsilon)
+                    }
+                };
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            match name {
+                "m" => Some(&self.m),
+                "v" => Some(&self.v),
+                _ => None,
+            }
+        }
+    }
+
+    const CORRECTIONS: [BiasCorrection; 3] =
+        [BiasCorrection::Published, BiasCorrection::Off, BiasCorrection::SwappedRates];
+
+    fn settings(draw: &mut Draw) -> Adam {
+        Adam {
+            lr: draw.log_between(1e-3, 0.1).into(),
+            beta1: draw.between(0.5, 0.99),
+            beta2: draw.between(0.5, 0.999),
+            epsilon: draw.log_between(1e-8, 1e-2),
+            bias_correction: draw.one_of(&CORRECTIONS),
+            decoupled_weight_decay: 0.0,
+        }
+    }
+
+    fn plain(settings: &Adam, start: &Start<'_>) -> Plain {
+        Plain { settings: settings.clone(), m: start.zeros(), v: start.zeros() }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain).unwrap();
+    }
+
+    #[test]
+    fn a_reference_with_another_bias_correction_does_not_match() {
+        for (k, bias_correction) in CORRECTIONS.into_iter().enumerate() {
+            let other = CORRECTIONS[(k + 1) % CORRECTIONS.len()];
+            follows(
+                |draw| Adam { bias_correction, ..settings(draw) },
+                |s, start| plain(&Adam { bias_correction: other, ..s.clone() }, start),
+            )
+            .unwrap_err();
+        }
+    }
+
+    /// On a target without a prior, the only one that takes it.
+    #[test]
+    fn the_kernel_shrinks_the_parameters_as_the_plain_adamw() {
+        let mut case = crate::dynamics::testing::cases().pop().unwrap();
+        let layout = Layout::flat(case.theta0.len()).unwrap();
+        case.target = Target::new(layout, DataSize::new(50).unwrap(), Prior::Flat).unwrap();
+        let adamw = Adam::new(0.05).with_decoupled_weight_decay(0.3);
+        let run = |mistaken: f64| {
+            let mut reference = adamw.clone();
+            reference.decoupled_weight_decay *= mistaken;
+            let stepper = adamw.clone().init::<f64>(&case.target, case.seed).unwrap();
+            follow(&case, stepper, |start| Box::new(plain(&reference, start)))
+        };
+        run(1.0).unwrap();
+        run(1.001).unwrap_err();
+    }
+}

@@ -30,6 +30,8 @@ mod sghmc;
 mod sgld;
 mod sgnht;
 mod stepper;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;

@@ -221,3 +221,160 @@ impl<F: Real> Kernel<F, 2> for PsgldKernel<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::Stepper;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, cases, follow, follows};
+    use crate::schedule::Schedule;
+
+    /// A function of theta for a metric, and its derivative.
+    fn hill(theta: f64) -> (f64, f64) {
+        (1.0 + 0.5 * theta.sin(), 0.5 * theta.cos())
+    }
+    struct Hill;
+    impl<F: Real> SeparableMetric<F> for Hill {
+        fn evaluate(&self, _: usize, theta: &[F], g: &mut [F], dg: &mut [F]) {
+            for (k, x) in theta.iter().enumerate() {
+                let (value, slope) = hill(x.to_f64());
+                g[k] = F::from_f64(value);
+                dg[k] = F::from_f64(slope);
+            }
+        }
+    }
+
+    struct Plain {
+        settings: Psgld,
+        n: f64,
+        v: Vec<f64>,
+        delta: Vec<f64>,
+        /// The noise is scaled by G instead of its root.
+        rootless: bool,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let s = &self.settings;
+            let beta = s.beta.schedule().at(t);
+            for e in elements {
+                let eta = e.lr_scale
+                    * match &s.rate {
+                        Rate::Eta(eta) => eta.at(t),
+                        Rate::Lr(lr) => lr.at(t) / self.n,
+                    };
+                let (v, delta) = (&mut self.v[e.i], &mut self.delta[e.i]);
+                let metric = |v: f64| 1.0 / (s.lambda + v.sqrt());
+                let (g, gamma) = match s.metric {
+                    PsgldMetric::Given => hill(theta[e.i]),
+                    PsgldMetric::RmsProp => {
+                        let before = metric(*v);
+                        if s.freeze_metric_after.is_none_or(|last| t <= last) {
+                            *v = s.sigma * *v + (1.0 - s.sigma) * e.f.powi(2);
+                        }
+                        let g = metric(*v);
+                        let guard = match s.gamma {
+                            Gamma::On { guard } => guard,
+                            Gamma::Off => 1.0,
+                        };
+                        let epsilon = guard * (2.0 * eta * g / beta).sqrt();
+                        (g, (g - before) * *delta / (delta.powi(2) + epsilon.powi(2)))
+                    }
+                };
+                let gamma = if s.gamma == Gamma::Off || s.noiseless { 0.0 } else { gamma };
+                let mut change = -eta * (g * self.n * e.f - gamma / beta);
+                if !s.noiseless {
+                    let spread = if self.rootless { g } else { g.sqrt() };
+                    change += (2.0 * eta / beta).sqrt() * spread * e.zeta;
+                }
+                theta[e.i] += change;
+                if s.gamma != Gamma::Off && !s.noiseless {
+                    *delta = change;
+                }
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            match name {
+                "v" => Some(&self.v),
+                "delta" => Some(&self.delta),
+                _ => None,
+            }
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Psgld {
+        let size = draw.log_between(1e-4, 1e-2);
+        Psgld {
+            rate: draw.one_of(&[Rate::eta(size), Rate::lr(Schedule::block_decay(size, 0.5, 2))]),
+            beta: InverseTemperature::fixed(draw.log_between(0.1, 10.0)),
+            metric: PsgldMetric::RmsProp,
+            sigma: draw.between(0.5, 0.99),
+            lambda: draw.log_between(1e-2, 1.0),
+            freeze_metric_after: draw.one_of(&[None, Some(3)]),
+            gamma: Gamma::Off,
+            noiseless: draw.one_of(&[false, false, true]),
+        }
+    }
+
+    fn with_gamma(draw: &mut Draw) -> Psgld {
+        let gamma = Gamma::On { guard: draw.between(0.3, 2.0) };
+        Psgld { gamma, ..settings(draw) }
+    }
+
+    fn plain(settings: &Psgld, start: &Start<'_>) -> Plain {
+        Plain {
+            settings: settings.clone(),
+            n: start.n(),
+            v: start.zeros(),
+            delta: start.zeros(),
+            rootless: false,
+        }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference_without_gamma() {
+        follows(settings, plain).unwrap();
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference_with_gamma() {
+        follows(with_gamma, plain).unwrap();
+    }
+
+    #[test]
+    fn a_reference_without_gamma_does_not_match_a_kernel_with_it() {
+        let forgetful =
+            |s: &Psgld, start: &Start<'_>| plain(&Psgld { gamma: Gamma::Off, ..s.clone() }, start);
+        follows(|draw| Psgld { noiseless: false, ..with_gamma(draw) }, forgetful).unwrap_err();
+    }
+
+    #[test]
+    fn a_reference_that_forgets_the_root_in_the_noise_does_not_match() {
+        let rootless = |s: &Psgld, start: &Start<'_>| Plain { rootless: true, ..plain(s, start) };
+        follows(|draw| Psgld { noiseless: false, ..settings(draw) }, rootless).unwrap_err();
+    }
+
+    #[test]
+    fn the_kernel_takes_gamma_from_the_derivative_of_a_given_metric() {
+        fn run<F: Real>(gamma: Gamma, reference: Gamma) -> Result<(), String> {
+            for case in cases() {
+                let mut settings = settings(&mut Draw::new(case.seed));
+                settings.metric = PsgldMetric::Given;
+                settings.noiseless = false;
+                settings.gamma = gamma;
+                let expected = Psgld { gamma: reference, ..settings.clone() };
+                let (seed, chain) = (case.seed, case.chain);
+                let stepper =
+                    Stepper::<F>::with_metric(settings, &case.target, seed, chain, Arc::new(Hill));
+                follow(&case, stepper.unwrap(), |start| Box::new(plain(&expected, start)))?;
+            }
+            Ok(())
+        }
+        let on = Gamma::On { guard: 1.0 };
+        for gamma in [Gamma::Off, on] {
+            run::<f64>(gamma, gamma).unwrap();
+            run::<f32>(gamma, gamma).unwrap();
+        }
+        run::<f64>(Gamma::Off, on).unwrap_err();
+    }
+}

@@ -112,3 +112,67 @@ impl<F: Real> Kernel<F, 2> for RmsProp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, follows};
+
+    struct Plain {
+        settings: RmsProp,
+        v: Vec<f64>,
+        b: Vec<f64>,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let s = &self.settings;
+            for e in elements {
+                let (v, b) = (&mut self.v[e.i], &mut self.b[e.i]);
+                *v = s.rho * *v + (1.0 - s.rho) * e.f.powi(2);
+                let root = if s.epsilon_inside_root {
+                    (*v + s.epsilon).sqrt()
+                } else {
+                    v.sqrt() + s.epsilon
+                };
+                *b = s.momentum * *b + e.f / root;
+                theta[e.i] -= s.lr.at(t) * e.lr_scale * *b;
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            match name {
+                "v" => Some(&self.v),
+                "momentum" => Some(&self.b),
+                _ => None,
+            }
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> RmsProp {
+        RmsProp {
+            lr: draw.log_between(1e-3, 0.1).into(),
+            rho: draw.between(0.0, 0.999),
+            epsilon: draw.log_between(1e-8, 1e-2),
+            epsilon_inside_root: draw.one_of(&[false, true]),
+            momentum: draw.one_of(&[0.0, 0.9]),
+        }
+    }
+
+    fn plain(settings: &RmsProp, start: &Start<'_>) -> Plain {
+        Plain { settings: settings.clone(), v: start.zeros(), b: start.zeros() }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain).unwrap();
+    }
+
+    #[test]
+    fn a_reference_with_epsilon_on_the_other_side_of_the_root_does_not_match() {
+        let other_side = |s: &RmsProp, start: &Start<'_>| {
+            let epsilon_inside_root = !s.epsilon_inside_root;
+            plain(&RmsProp { epsilon_inside_root, ..s.clone() }, start)
+        };
+        follows(settings, other_side).unwrap_err();
+    }
+}

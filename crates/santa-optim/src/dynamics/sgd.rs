@@ -102,3 +102,64 @@ impl<F: Real> Kernel<F, 1> for Sgd {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, follows};
+
+    struct Plain {
+        settings: Sgd,
+        b: Vec<f64>,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let m = self.settings.momentum;
+            for e in elements {
+                let lr = self.settings.lr.at(t) * e.lr_scale;
+                self.b[e.i] = m * self.b[e.i] + e.f;
+                let step = if self.settings.nesterov { e.f + m * self.b[e.i] } else { self.b[e.i] };
+                theta[e.i] -= lr * step;
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            (name == "momentum").then_some(&self.b)
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Sgd {
+        let lr = draw.log_between(1e-3, 0.3);
+        Sgd {
+            lr: draw.one_of(&[Schedule::constant(lr), Schedule::power(lr, 1.0, -0.5)]),
+            momentum: draw.one_of(&[0.0, 0.5, 0.9]),
+            nesterov: draw.one_of(&[false, true]),
+        }
+    }
+
+    fn plain(settings: &Sgd, start: &Start<'_>) -> Plain {
+        Plain { settings: settings.clone(), b: start.zeros() }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain).unwrap();
+    }
+
+    #[test]
+    fn a_reference_that_damps_the_gradient_does_not_match() {
+        struct Damped(Plain);
+        impl Reference for Damped {
+            fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+                let share = 1.0 - self.0.settings.momentum;
+                let damped: Vec<_> =
+                    elements.iter().map(|e| Element { f: share * e.f, ..*e }).collect();
+                self.0.step(t, theta, &damped);
+            }
+            fn state(&self, name: &str) -> Option<&[f64]> {
+                self.0.state(name)
+            }
+        }
+        follows(|_| Sgd::new(0.1).momentum(0.9), |s, start| Damped(plain(s, start))).unwrap_err();
+    }
+}

@@ -169,3 +169,96 @@ impl<F: Real> Kernel<F, 1> for Sghmc {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, eta_and_alpha0, follows};
+
+    struct Plain {
+        settings: Sghmc,
+        n: f64,
+        u: Vec<f64>,
+        /// Moves theta before u.
+        theta_first: bool,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let s = &self.settings;
+            let beta = s.beta.schedule().at(t);
+            for e in elements {
+                let (eta, alpha) =
+                    eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, e.lr_scale);
+                let h = eta.sqrt();
+                let b_hat = match s.b_hat {
+                    NoiseEstimate::Zero => 0.0,
+                    NoiseEstimate::Constant(b) => b,
+                    NoiseEstimate::GradientVariance(v) => beta * h * v / 2.0,
+                };
+                let before = self.u[e.i];
+                self.u[e.i] = (1.0 - alpha) * before - eta * self.n * e.f;
+                if !s.noiseless {
+                    self.u[e.i] += (2.0 * (alpha - h * b_hat) * eta / beta).sqrt() * e.zeta;
+                }
+                theta[e.i] += if self.theta_first { before } else { self.u[e.i] };
+            }
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            (name == "u").then_some(&self.u)
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Sghmc {
+        let step = draw.step_size();
+        // Below the friction of every step and group: C of a step is alpha_0 / h.
+        let b = draw.between(0.0, 0.5);
+        let variance = draw.between(0.0, 0.1);
+        Sghmc {
+            b_hat: match &step {
+                StepSize::Paper { .. } => draw.one_of(&[
+                    NoiseEstimate::Zero,
+                    NoiseEstimate::Constant(b),
+                    NoiseEstimate::GradientVariance(variance),
+                ]),
+                _ => draw.one_of(&[NoiseEstimate::Zero, NoiseEstimate::GradientVariance(variance)]),
+            },
+            step,
+            beta: InverseTemperature::fixed(draw.log_between(0.3, 3.0)),
+            noiseless: draw.one_of(&[false, false, true]),
+        }
+    }
+
+    fn plain(settings: &Sghmc, start: &Start<'_>) -> Plain {
+        let beta = settings.beta.schedule().at(1);
+        let n = start.n();
+        let thermal = |scale: f64| {
+            (eta_and_alpha0(&settings.step, Integrator::Euler, 1, n, scale).0 / beta).sqrt()
+        };
+        let u = if settings.noiseless { start.zeros() } else { start.normal(0, thermal) };
+        Plain { settings: settings.clone(), n, u, theta_first: false }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain).unwrap();
+    }
+
+    #[test]
+    fn a_reference_that_moves_theta_first_does_not_match() {
+        let swapped = |s: &Sghmc, start: &Start<'_>| Plain { theta_first: true, ..plain(s, start) };
+        follows(settings, swapped).unwrap_err();
+    }
+
+    #[test]
+    fn a_reference_that_ignores_the_noise_estimate_does_not_match() {
+        let known = |_: &mut Draw| {
+            Sghmc::new(StepSize::paper(1e-2, 3.0)).b_hat(NoiseEstimate::Constant(1.0))
+        };
+        follows(known, plain).unwrap();
+        let ignorant = |s: &Sghmc, start: &Start<'_>| {
+            plain(&Sghmc { b_hat: NoiseEstimate::Zero, ..s.clone() }, start)
+        };
+        follows(known, ignorant).unwrap_err();
+    }
+}

@@ -75,3 +75,62 @@ impl<F: Real> Kernel<F, 0> for Sgld {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, follows};
+    use crate::schedule::Schedule;
+
+    struct Plain {
+        settings: Sgld,
+        n: f64,
+        /// 2 in the variance of the noise.
+        two: f64,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let beta = self.settings.beta.schedule().at(t);
+            for e in elements {
+                let eta = e.lr_scale
+                    * match &self.settings.rate {
+                        Rate::Eta(eta) => eta.at(t),
+                        Rate::Lr(lr) => lr.at(t) / self.n,
+                    };
+                theta[e.i] -= eta * self.n * e.f - (self.two * eta / beta).sqrt() * e.zeta;
+            }
+        }
+        fn state(&self, _: &str) -> Option<&[f64]> {
+            None
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Sgld {
+        let size = draw.log_between(1e-4, 1e-2);
+        let beta = Schedule::power(draw.log_between(0.1, 10.0), 1.0, 0.5);
+        Sgld {
+            rate: draw.one_of(&[
+                Rate::eta(size),
+                Rate::lr(size),
+                Rate::lr(Schedule::block_decay(size, 0.5, 2)),
+            ]),
+            beta: draw
+                .one_of(&[InverseTemperature::posterior(), InverseTemperature::annealed(beta)]),
+        }
+    }
+
+    fn plain(two: f64) -> impl Fn(&Sgld, &Start<'_>) -> Plain {
+        move |settings, start| Plain { settings: settings.clone(), n: start.n(), two }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain(2.0)).unwrap();
+    }
+
+    #[test]
+    fn a_reference_with_half_the_variance_does_not_match() {
+        follows(settings, plain(1.0)).unwrap_err();
+    }
+}

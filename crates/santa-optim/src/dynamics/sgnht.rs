@@ -144,3 +144,76 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
         self.shift = value;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::testing::{Draw, Element, Reference, Start, eta_and_alpha0, follows};
+
+    struct Plain {
+        settings: Sgnht,
+        n: f64,
+        u: Vec<f64>,
+        /// $\xi - A$
+        shift: f64,
+        /// Averages over all parameters, the frozen ones included.
+        counts_frozen: bool,
+    }
+
+    impl Reference for Plain {
+        fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
+            let s = &self.settings;
+            let beta = s.beta.schedule().at(t);
+            let mut kinetic = 0.0; // p^T p
+            for e in elements {
+                let (eta, alpha0) =
+                    eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, e.lr_scale);
+                let h = eta.sqrt();
+                let diffusion = alpha0 / h;
+                let xi = diffusion + self.shift;
+                self.u[e.i] = (1.0 - h * xi) * self.u[e.i] - eta * self.n * e.f
+                    + (2.0 * diffusion * eta.powf(1.5) / beta).sqrt() * e.zeta;
+                theta[e.i] += self.u[e.i];
+                kinetic += self.u[e.i].powi(2) / eta;
+            }
+            let count = if self.counts_frozen { theta.len() } else { elements.len() };
+            let (eta, _) = eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, 1.0);
+            self.shift += eta.sqrt() / s.thermostat_mass * (kinetic / count as f64 - 1.0 / beta);
+        }
+        fn state(&self, name: &str) -> Option<&[f64]> {
+            (name == "u").then_some(&self.u)
+        }
+        fn carried(&self) -> Option<f64> {
+            Some(self.shift)
+        }
+    }
+
+    fn settings(draw: &mut Draw) -> Sgnht {
+        Sgnht {
+            step: draw.step_size(),
+            beta: InverseTemperature::fixed(draw.log_between(0.3, 3.0)),
+            thermostat_mass: draw.log_between(0.5, 10.0),
+        }
+    }
+
+    fn plain(settings: &Sgnht, start: &Start<'_>) -> Plain {
+        let beta = settings.beta.schedule().at(1);
+        let n = start.n();
+        let thermal = |scale: f64| {
+            (eta_and_alpha0(&settings.step, Integrator::Euler, 1, n, scale).0 / beta).sqrt()
+        };
+        let u = start.normal(0, thermal);
+        Plain { settings: settings.clone(), n, u, shift: 0.0, counts_frozen: false }
+    }
+
+    #[test]
+    fn the_kernel_follows_the_plain_reference() {
+        follows(settings, plain).unwrap();
+    }
+
+    #[test]
+    fn a_reference_that_counts_frozen_parameters_does_not_match() {
+        let wrong = |s: &Sgnht, start: &Start<'_>| Plain { counts_frozen: true, ..plain(s, start) };
+        follows(settings, wrong).unwrap_err();
+    }
+}
