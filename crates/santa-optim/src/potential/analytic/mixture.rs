@@ -33,6 +33,8 @@ pub struct Mixture {
     scales: Vec<f64>,
     /// $\log w_k - d \log(s_k \sqrt{2\pi})$
     log_peaks: Vec<f64>,
+    /// How strongly each component pulls at the point being computed.
+    pulls: Vec<f64>,
 }
 
 impl Mixture {
@@ -69,7 +71,8 @@ impl Mixture {
         let sqrt_tau = std::f64::consts::TAU.sqrt();
         let log_peak = |(w, s): (&f64, &f64)| w.ln() - dim as f64 * (s * sqrt_tau).ln();
         let log_peaks = weights.iter().zip(&scales).map(log_peak).collect();
-        Ok(Mixture { target, dim, weights, means: means.to_vec(), scales, log_peaks })
+        let (means, pulls) = (means.to_vec(), vec![0.0; components]);
+        Ok(Mixture { target, dim, weights, means, scales, log_peaks, pulls })
     }
 
     /// `copies` of the mixture side by side: theta has `copies` times `dim` elements.
@@ -170,13 +173,13 @@ impl<F: Real> Potential<F> for Mixture {
             let u = self.u(x);
             total += u;
             // Each component pulls with its share of the density here.
-            g.fill(F::ZERO);
             for k in 0..self.weights.len() {
                 let share = (self.log_term(k, x) + u).exp();
-                let pull = share / (self.scales[k] * self.scales[k]);
-                for ((g, x), mean) in g.iter_mut().zip(x).zip(self.mean(k)) {
-                    *g += F::from_f64(pull * (x.to_f64() - mean));
-                }
+                self.pulls[k] = share / (self.scales[k] * self.scales[k]);
+            }
+            for (i, (g, x)) in g.iter_mut().zip(x).enumerate() {
+                let pull = |(k, pull): (usize, &f64)| pull * (x.to_f64() - self.mean(k)[i]);
+                *g = F::from_f64(self.pulls.iter().enumerate().map(pull).sum());
             }
         }
         Ok(total)
