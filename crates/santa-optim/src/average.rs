@@ -242,8 +242,7 @@ impl PredictionAverage {
         for (i, row) in values.chunks_exact(self.classes).enumerate() {
             let sum: f64 = row.iter().map(|x| p(x.to_f64())).sum();
             let negative = row.iter().any(|x| p(x.to_f64()) < 0.0);
-            // Negated, so that a NaN is refused as well.
-            if negative || !((sum - 1.0).abs() <= SUM_TOLERANCE) {
+            if negative || sum.is_nan() || (sum - 1.0).abs() > SUM_TOLERANCE {
                 return Err(Error::Structure(format!(
                     "the prediction of input {i} is no distribution (its sum is {sum}); \
                      give normalised probabilities, or their logarithms to `push`"

@@ -104,7 +104,8 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
             return Err(Error::setting(format!("theta0[{i}]"), theta0[i], "it must be finite"));
         }
         let gradient = zeros(theta0.len());
-        let theta = Buffer::from_slice(64, &theta0);
+        let mut theta = zeros(theta0.len());
+        theta.copy_from_slice(&theta0);
         Ok(Chain { potential, stepper, theta, gradient, minibatches, last_loss: None })
     }
 

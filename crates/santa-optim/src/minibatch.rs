@@ -289,6 +289,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_sampling_has_a_name_in_settings_files() {
+        for (sampling, name) in [
+            (Sampling::ShuffledEpochs, "shuffled_epochs"),
+            (Sampling::WithReplacement, "with_replacement"),
+            (Sampling::Sequential, "sequential"),
+            (Sampling::Full, "full"),
+        ] {
+            assert_eq!(serde_json::to_value(sampling).unwrap(), name);
+        }
+    }
+
     /// Seeded orders are part of the interface: a change here is a breaking one.
     #[test]
     fn orders_are_stable_across_versions() {

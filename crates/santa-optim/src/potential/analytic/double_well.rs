@@ -29,7 +29,7 @@ impl DoubleWell {
     /// The local minimum, of depth -0.8614.
     pub const LOCAL: f64 = 2.223_663_518_364_088_3;
     /// The maximum between them, of height 1.3585.
-    pub const BARRIER: f64 = -0.038_300_917_799_662_744;
+    pub const BARRIER: f64 = -0.038_300_917_799_662_74;
     /// What the quartic is divided by.
     const DIVISOR: f64 = 14.0;
 

@@ -15,8 +15,7 @@ pub(super) fn cholesky(what: &str, a: &[f64], dim: usize) -> Result<Vec<f64>> {
         for j in 0..=i {
             let scale = (a[i * dim + i] * a[j * dim + j]).abs().sqrt();
             let asymmetry = (a[i * dim + j] - a[j * dim + i]).abs();
-            // Negated, so that a NaN is refused as well.
-            if !(asymmetry <= ROUNDING * scale) {
+            if asymmetry.is_nan() || asymmetry > ROUNDING * scale {
                 return Err(Error::Structure(format!("{what} is not symmetric at ({i}, {j})")));
             }
             let dot: f64 = (0..j).map(|k| lower[i * dim + k] * lower[j * dim + k]).sum();

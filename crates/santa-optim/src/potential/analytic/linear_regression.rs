@@ -172,7 +172,7 @@ pub(super) fn regression_target(
     prior_precision: f64,
 ) -> Result<Target> {
     let data_size = DataSize::new(n as u64)?;
-    if features.is_empty() || features.len() % n != 0 {
+    if features.is_empty() || !features.len().is_multiple_of(n) {
         return Err(Error::Structure(format!(
             "{} features do not make {n} rows of equal length",
             features.len()
