@@ -48,6 +48,7 @@ pub use sgd::Sgd;
 pub use sghmc::{NoiseEstimate, Sghmc};
 pub use sgld::Sgld;
 pub use sgnht::Sgnht;
+pub(crate) use stepper::{Buffer, zeros};
 pub use stepper::{StepOutcome, Stepper};
 
 use crate::error::{Error, Result};
