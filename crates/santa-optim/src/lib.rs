@@ -1,5 +1,6 @@
 //! Train by annealed sampling, or sample a posterior at the price of training.
 #![doc = "\n"]
+pub mod checkpoint;
 pub mod clip;
 pub mod dynamics;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod stats;
 pub mod target;
 pub mod units;
 
+pub use checkpoint::Checkpoint;
 pub use clip::Clip;
 pub use dynamics::{Algorithm, Santa, Stage, StepOutcome, Stepper};
 pub use error::{Error, Result};
