@@ -256,7 +256,7 @@ impl<F: Real> Stepper<F> {
         }
         self.rule.prepare(t, &self.target)?;
         if let OnTrouble::RollBack { every, .. } = self.on_trouble {
-            let due = self.t % every == 0 || self.snapshot.is_none();
+            let due = self.t.is_multiple_of(every) || self.snapshot.is_none();
             if self.failures == 0 && due {
                 self.keep(&parameters);
             }
