@@ -89,7 +89,8 @@ impl Element {
     }
 }
 
-fn unusable(reason: impl Into<String>) -> Error {
+/// The error for contents that make no checkpoint.
+pub(crate) fn unusable(reason: impl Into<String>) -> Error {
     Error::Checkpoint { path: None, reason: reason.into() }
 }
 

@@ -23,13 +23,14 @@ mod dice;
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzzed;
 
-use common::{bits, everything};
+use common::everything;
 use dice::Dice;
 use proptest::prelude::*;
-use santa::dynamics::{Adam, Sgd, Sghmc};
+use santa::dynamics::{Adagrad, Adam, Sgd, Sghmc, Sgld, Sgnht};
+use santa::noise::MAX_STEPS;
 use santa::{
-    Algorithm, Checkpoint, Clip, Error, Layout, OnTrouble, Real, Santa, StepOutcome, Stepper,
-    Target,
+    Algorithm, Checkpoint, Clip, Error, Group, Layout, OnTrouble, Rate, Real, Santa, StepOutcome,
+    StepSize, Stepper, Target,
 };
 
 /// Steps of a case: more than the shortest schedules and explorations last.
@@ -51,6 +52,11 @@ fn contents<F: Real>(stepper: &Stepper<F>, theta: &[F]) -> Vec<u64> {
 /// One case; returns whether a step was made.
 fn settings_case<F: Real>(dice: &mut Dice<'_>) -> bool {
     let algorithm = dice.algorithm();
+    // Asked of settings that nobody has checked.
+    for t in [0, 1, 7, u64::MAX] {
+        let _ = algorithm.physics(t, santa::DataSize::ONE, 1.0);
+        let _ = algorithm.stage(t);
+    }
     let Ok(target) = dice.target() else { return false };
     let (seed, chain) = (u64::from(dice.word()), dice.below(2) << 24);
     let built = Stepper::<F>::new(algorithm, &target, seed, chain)
@@ -415,6 +421,48 @@ fn a_theta_that_is_not_finite_is_noticed() {
 }
 
 #[test]
+fn settings_that_the_element_type_cannot_hold_are_refused_by_name() {
+    let target = Target::density(3).unwrap();
+    let one = |algorithm: Algorithm| {
+        Stepper::<f32>::new(algorithm, &target, 1, 0).err().map(|e| e.to_string())
+    };
+    let lambda = Santa { lambda: 1e-40, ..Santa::default() };
+    assert!(one(lambda.clone().into()).unwrap().contains("lambda"));
+    assert!(Stepper::<f64>::new(lambda, &target, 1, 0).is_ok());
+    let v = Adagrad { initial_v: 1e300, ..Adagrad::default() };
+    assert!(one(v.into()).unwrap().contains("state `v`"));
+    let eta = Sghmc::new(StepSize::paper(1e100, 1e-60));
+    assert!(one(eta.into()).unwrap().contains("state `u`"));
+    let scaled = target.clone().with_group(Group::new("*").lr_scale(1e10)).unwrap();
+    let overflow = Stepper::<f64>::new(Sgld::new(Rate::eta(1e300)), &scaled, 1, 0);
+    assert!(overflow.err().unwrap().to_string().contains("rate"));
+}
+
+#[test]
+fn steps_beyond_the_noise_counter_are_refused() {
+    let (mut stepper, mut theta) = plain(OnTrouble::Stop);
+    let mut checkpoint = Checkpoint::new();
+    stepper.save(&theta, &mut checkpoint).unwrap();
+    checkpoint.insert_meta("step", &MAX_STEPS).unwrap();
+    assert!(stepper.restore(&mut theta, &checkpoint).is_err());
+    checkpoint.insert_meta("step", &(MAX_STEPS - 2)).unwrap();
+    stepper.restore(&mut theta, &checkpoint).unwrap();
+    let gradient = vec![0.0; 200];
+    assert_eq!(stepper.step(&mut theta, &gradient).unwrap(), StepOutcome::Applied);
+    let message = stepper.step(&mut theta, &gradient).unwrap_err().to_string();
+    assert!(message.contains("noise repeats"), "{message}");
+}
+
+#[test]
+fn a_thermostat_over_no_moving_parameter_stays_as_it_is() {
+    let target = Target::density(3).unwrap().with_group(Group::new("*").frozen()).unwrap();
+    let mut sgnht = Sgnht::default().init::<f64>(&target, 1).unwrap();
+    let mut theta = [1.0, 2.0, 3.0];
+    assert_eq!(sgnht.step(&mut theta, &[1.0; 3]).unwrap(), StepOutcome::Applied);
+    assert_eq!((theta, sgnht.carried()), ([1.0, 2.0, 3.0], Some(0.0)));
+}
+
+#[test]
 fn wrong_lengths_are_refused_before_anything_has_moved() {
     let (mut stepper, mut theta) = plain(OnTrouble::Stop);
     let before = everything(&stepper, &theta);
@@ -422,11 +470,7 @@ fn wrong_lengths_are_refused_before_anything_has_moved() {
         let error = stepper.step(&mut theta, &vec![0.0; len]).unwrap_err();
         assert!(matches!(error, Error::Length { found, .. } if found == len));
         let mut other = vec![0.0; len];
-        assert!(
-            stepper
-                .step(&mut other, &bits(&theta).iter().map(|_| 0.0).collect::<Vec<_>>())
-                .is_err()
-        );
+        assert!(stepper.step(&mut other, &[0.0; 200]).is_err());
     }
     assert!(stepper.step_segments(&mut []).is_err());
     let short = [0.0; 3];

@@ -8,7 +8,7 @@
 //! | tensor `state/<vector>/<segment>` | state vectors |
 
 use super::{Algorithm, Stepper};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, unusable};
 use crate::clip::Clip;
 use crate::error::{Error, Result};
 use crate::health::OnTrouble;
@@ -133,10 +133,6 @@ impl<F: Real> Stepper<F> {
             step: self.steps(),
         })
     }
-}
-
-fn unusable(reason: String) -> Error {
-    Error::Checkpoint { path: None, reason }
 }
 
 fn check_element<F: Real>(checkpoint: &Checkpoint) -> Result<()> {
