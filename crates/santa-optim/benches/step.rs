@@ -19,9 +19,9 @@ use santa::dynamics::{
 use santa::{Algorithm, DataSize, Layout, Prior, Rate, Real, Santa, StepSize, Stepper, Target};
 use std::time::Instant;
 
-/// Bytes of the state vectors that a step reads and writes, in elements per parameter; theta (2) and
+/// Name, settings, and the bytes of the state vectors that a step reads and writes, in elements per parameter; theta (2) and
 /// the gradient (1) come on top.
-const CASES: [(&str, fn() -> Algorithm, usize); 16] = [
+const CASES: [Case; 16] = [
     ("santa, refining", || santa(Exploration::Never).into(), 2 + 1 + 2),
     ("santa, exploring", || santa(Exploration::Always).into(), 2 + 2 + 2),
     ("santa-e, refining", || santa(Exploration::Never).euler().into(), 2 + 1 + 2),
@@ -43,6 +43,8 @@ const CASES: [(&str, fn() -> Algorithm, usize); 16] = [
     ("sghmc", || Sghmc::new(StepSize::heavy_ball(1e-6, 0.9)).into(), 2),
     ("msgnht", || Msgnht::new(StepSize::heavy_ball(1e-6, 0.9)).into(), 4),
 ];
+
+type Case = (&'static str, fn() -> Algorithm, usize);
 
 fn santa(exploration: Exploration) -> Santa {
     Santa { exploration, ..Santa::new(1e-6, 1_000_000_000) }

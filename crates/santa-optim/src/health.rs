@@ -14,7 +14,8 @@ use std::ops::Range;
 #[serde(rename_all = "snake_case")]
 pub enum OnTrouble {
     /// Return an error that names the number and where it is. The step is half done by then, so
-    /// these dynamics refuse to go on until a checkpoint is restored.
+    /// these dynamics refuse to go on until a checkpoint is restored. With a clipped norm a bad
+    /// gradient is noticed before anything has moved, and the next step may be tried.
     #[default]
     Stop,
     /// Leave out a step whose gradient is not finite; an error after too many in a row. A state that

@@ -2,6 +2,7 @@
 #![doc = "\n"]
 pub mod average;
 pub mod chain;
+pub mod checkpoint;
 pub mod clip;
 pub mod dynamics;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod target;
 pub mod units;
 
 pub use chain::{Chain, Progress};
+pub use checkpoint::Checkpoint;
 pub use clip::Clip;
 pub use dynamics::{Algorithm, Santa, Stage, StepOutcome, Stepper};
 pub use error::{Error, Result};

@@ -43,6 +43,9 @@ pub trait Real:
     const NAME: &'static str;
     /// Bytes per element.
     const BYTES: usize;
+    /// The least positive normal number: [`Real::rsqrt`] is right from here on.
+    #[doc(hidden)]
+    const LEAST_NORMAL: f64;
 
     /// Rounds to this type.
     fn from_f64(x: f64) -> Self;
@@ -99,6 +102,7 @@ impl Real for f32 {
     const HALF: Self = 0.5;
     const NAME: &'static str = "f32";
     const BYTES: usize = 4;
+    const LEAST_NORMAL: f64 = f32::MIN_POSITIVE as f64;
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -179,6 +183,7 @@ impl Real for f64 {
     const HALF: Self = 0.5;
     const NAME: &'static str = "f64";
     const BYTES: usize = 8;
+    const LEAST_NORMAL: f64 = f64::MIN_POSITIVE;
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -272,7 +277,7 @@ pub(crate) fn ln_f32(x: f32) -> f32 {
     p = p * f - 1.666_805_7e-1;
     p = p * f + 2.000_071_5e-1;
     p = p * f - 2.499_999_4e-1;
-    p = p * f + 3.333_333_1e-1;
+    p = p * f + 0.333_333_3;
     let y = f * z * p + e * -2.121_944_4e-4 - 0.5 * z;
     f + y + e * 0.693_359_4
 }

@@ -127,14 +127,14 @@ impl Schedule {
             Schedule::Constant { value } => *value,
             Schedule::Power { a, b, gamma } => a * (t as f64 + b).powf(*gamma),
             Schedule::BlockDecay { start, factor, every } => {
-                let blocks = (t - 1) / every;
+                let blocks = (t - 1) / every.max(&1);
                 start * factor.powi(blocks.min(i32::MAX as u64) as i32)
             }
             Schedule::Cosine { start, end, steps } => {
                 half_cosine(*start, *end, (t - 1).min(*steps), *steps)
             }
             Schedule::Cyclical { start, end, period } => {
-                half_cosine(*start, *end, (t - 1) % period, *period)
+                half_cosine(*start, *end, (t - 1) % period.max(&1), *period)
             }
             Schedule::WarmUp { steps, then } => {
                 then.at(t) * if t < *steps { t as f64 / *steps as f64 } else { 1.0 }

@@ -111,7 +111,7 @@ impl StepSize {
             Integrator::Splitting => -momentum.ln(),
             Integrator::Euler => 1.0 - momentum,
         };
-        Ok(match self {
+        let step = match self {
             StepSize::Paper { eta, c } => {
                 let eta = eta.positive_at("step.eta", t)? * lr_scale;
                 Step { eta, alpha0: c * eta.sqrt() }
@@ -130,7 +130,10 @@ impl StepSize {
                 };
                 Step { eta, alpha0 }
             }
-        })
+        };
+        check::positive("step: eta", step.eta)?;
+        check::positive("step: alpha_0", step.alpha0)?;
+        Ok(step)
     }
 
     /// Whether the friction is held as a momentum (practical units) or follows $C\sqrt{\eta_t}$.
@@ -174,11 +177,13 @@ impl Rate {
     }
     /// $\eta_t$.
     pub(crate) fn eta_at(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<f64> {
-        Ok(lr_scale
+        let eta = lr_scale
             * match self {
                 Rate::Eta(s) => s.positive_at("rate.eta", t)?,
                 Rate::Lr(s) => s.positive_at("rate.lr", t)? / n.as_f64(),
-            })
+            };
+        check::positive("rate: eta", eta)?;
+        Ok(eta)
     }
 }
 

@@ -25,6 +25,7 @@ mod msgnht;
 mod psgld;
 mod rmsprop;
 mod santa;
+mod saved;
 mod sgd;
 mod sghmc;
 mod sgld;

@@ -132,6 +132,9 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
     }
 
     fn finish(&mut self, total: f64, c: &Context<'_>) -> Result<()> {
+        if self.n == 0 {
+            return Ok(());
+        }
         let p = self.settings.physics(c.t, c.target.data_size(), 1.0)?;
         self.shift += p.eta.sqrt() / p.mass * (total / self.n as f64 - 1.0 / p.beta);
         Ok(())

@@ -5,7 +5,7 @@ use super::{Algorithm, Initial, Physics, SeparableMetric, Stage};
 use crate::clip::{Clip, gradient_norm};
 use crate::error::{Error, Result};
 use crate::health::{OnTrouble, first_not_finite};
-use crate::noise::{MAX_CHAINS, Purpose, Stream};
+use crate::noise::{MAX_CHAINS, MAX_STEPS, Purpose, Stream};
 use crate::real::Real;
 use crate::target::Target;
 use aligned_vec::{AVec, ConstAlign};
@@ -135,6 +135,14 @@ impl<F: Real> Stepper<F> {
                         part.iter_mut().for_each(|x| *x *= sd);
                     }
                 }
+                if let Some(x) = part.iter().find(|x| !x.is_finite()) {
+                    let allowed = format!(
+                        "the settings overflow {} at the start of segment `{}`",
+                        F::NAME,
+                        segment.name()
+                    );
+                    return Err(Error::setting(format!("state `{name}`"), x, allowed));
+                }
             }
             state.push(vector);
         }
@@ -239,9 +247,17 @@ impl<F: Real> Stepper<F> {
             return Err(Error::Poisoned { step });
         }
         let t = self.t + 1;
+        if t >= MAX_STEPS {
+            return Err(Error::setting(
+                "step",
+                t,
+                "the noise repeats from here on; change the seed",
+            ));
+        }
         self.rule.prepare(t, &self.target)?;
         if let OnTrouble::RollBack { every, .. } = self.on_trouble {
-            if self.failures == 0 && self.t % every == 0 {
+            let due = self.t.is_multiple_of(every) || self.snapshot.is_none();
+            if self.failures == 0 && due {
                 self.keep(&parameters);
             }
         }
@@ -265,7 +281,15 @@ impl<F: Real> Stepper<F> {
             return self.handle(trouble, t, &mut parameters);
         }
         let total = self.outcomes.iter().map(|o| o.partial).sum();
-        self.rule.finish(t, &self.target, total)?;
+        if let Err(error) = self.rule.finish(t, &self.target, total) {
+            self.poisoned = Some(t);
+            return Err(error);
+        }
+        if let Some(value) = self.rule.carried().filter(|x| !x.is_finite()) {
+            let (what, segment) = ("the carried number".into(), "all".into());
+            let trouble = Error::NotFinite { what, segment, index: 0, value, step: t };
+            return self.handle(trouble, t, &mut parameters);
+        }
         self.t = t;
         self.failures = 0;
         Ok(StepOutcome::Applied)
@@ -475,6 +499,15 @@ impl<F: Real> Stepper<F> {
     /// The number that the dynamics carry besides their vectors (SGNHT: $\xi - A$).
     pub fn carried(&self) -> Option<f64> {
         self.rule.carried()
+    }
+
+    /// What is done to every gradient before the prior is added.
+    pub fn clip(&self) -> Clip {
+        self.clip
+    }
+    /// What is done about a NaN or an infinity.
+    pub fn trouble_policy(&self) -> OnTrouble {
+        self.on_trouble
     }
 
     pub(crate) fn is_poisoned(&self) -> Option<u64> {

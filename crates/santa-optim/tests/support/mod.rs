@@ -102,12 +102,15 @@ pub struct State {
     pub xi: f64,
 }
 
+/// Writes the mean gradient for step t at theta.
+type Force<'a> = Box<dyn FnMut(u64, &[f64], &mut [f64]) + 'a>;
+
 /// Many chains in one vector, moved by one stepper.
 pub struct Ensemble<'a> {
     pub stepper: Stepper<f64>,
     pub theta: Vec<f64>,
     gradient: Vec<f64>,
-    force: Box<dyn FnMut(u64, &[f64], &mut [f64]) + 'a>,
+    force: Force<'a>,
 }
 
 impl<'a> Ensemble<'a> {

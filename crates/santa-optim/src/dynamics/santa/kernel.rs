@@ -8,7 +8,7 @@ use super::{
     SecondMomentStart, SeparableMetric, Stage,
 };
 use crate::dynamics::engine::{Block, Context, Kernel, LANE, Lane};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::real::Real;
 use crate::units::Integrator;
 use std::sync::Arc;
@@ -143,6 +143,14 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
         };
 
         let metric_moves = s.metric_moves(c.t);
+        // A frozen metric keeps the lambda it was frozen with.
+        let lambda_from = if metric_moves { c.t } else { s.freeze_metric_after.unwrap_or(c.t) };
+        let lambda = s.lambda_at(lambda_from);
+        if s.metric.keeps_history() && !(lambda >= F::LEAST_NORMAL && real(lambda).is_finite()) {
+            let allowed = format!("it must be a normal number of the element type, {}", F::NAME);
+            return Err(Error::setting("lambda", lambda, allowed));
+        }
+        let lambda = real(lambda);
         Ok(Scalars {
             integrator: s.integrator,
             gradient_at: s.gradient_at,
@@ -162,12 +170,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
                 Metric::RmsProp { sigma } => 1.0 - sigma,
                 _ => 1.0,
             }),
-            // A frozen metric keeps the lambda it was frozen with.
-            lambda: real(s.lambda_at(if metric_moves {
-                c.t
-            } else {
-                s.freeze_metric_after.unwrap_or(c.t)
-            })),
+            lambda,
             smoothing: real(s.smoothing),
             rescale: real(now.rescale),
             eta_n: real(now.eta * c.target.data_size().as_f64()),

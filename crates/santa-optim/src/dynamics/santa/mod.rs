@@ -257,11 +257,11 @@ impl Santa {
             ThermostatMass::Spread(r) => check::positive("thermostat_mass.spread", r)?,
         }
         check::non_negative("friction_floor", self.friction_floor)?;
-        if let Some(ceiling) = self.friction_ceiling {
-            if !(ceiling >= self.friction_floor && ceiling.is_finite()) {
-                let allowed = "it must be finite and not below friction_floor";
-                return Err(Error::setting("friction_ceiling", ceiling, allowed));
-            }
+        if let Some(ceiling) = self.friction_ceiling
+            && !(ceiling >= self.friction_floor && ceiling.is_finite())
+        {
+            let allowed = "it must be finite and not below friction_floor";
+            return Err(Error::setting("friction_ceiling", ceiling, allowed));
         }
         if let NoiseScale::SecondMoment { divisor } = self.noise_scale {
             check::positive("noise_scale.divisor", divisor)?;

@@ -364,7 +364,8 @@ fn the_fused_kernel_matches_the_scalar_reference_under_every_option() {
 /// Mistakes in the reference must show, or the comparison proves nothing.
 #[test]
 fn the_comparison_notices_a_wrong_reference() {
-    let wrong: [(&str, fn(&Santa, u64, f64, &mut Element, f64, f64)); 4] = [
+    type Step = fn(&Santa, u64, f64, &mut Element, f64, f64);
+    let wrong: [(&str, Step); 4] = [
         ("noise of the wrong sign", |s, t, n, e, f, z| step(s, t, n, e, f, -z)),
         ("noise short of a root of two", |s, t, n, e, f, z| step(s, t, n, e, f, z * 0.5f64.sqrt())),
         ("N forgotten", |s, t, _, e, f, z| step(s, t, 1.0, e, f, z)),
