@@ -142,7 +142,7 @@ fn minibatches_leave_the_reading_unbiased() {
     let reading = measure(&mut model, &target);
     println!("{reading:?}");
     assert!(reading.score(1.0).unwrap().abs() < SCORE, "{reading:?}");
-    // Negative control: without the prior the gradient is that of another law.
+    // Negative control: with another prior the gradient is that of another law.
     let bare = Target::new(Layout::flat(DIM).unwrap(), n, Prior::gaussian(20.0)).unwrap();
     let reading = measure(&mut model, &bare);
     println!("{reading:?}");
