@@ -169,7 +169,7 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
             return Err(Error::setting("every", every, "it must be at least 1"));
         }
         for _ in 0..steps {
-            let due = (self.stepper.steps() + 1) % every == 0;
+            let due = (self.stepper.steps() + 1).is_multiple_of(every);
             self.step_observed(|theta, gradient| match due {
                 true => thermometer.observe(theta, gradient),
                 false => Ok(()),
@@ -365,6 +365,26 @@ mod tests {
         assert_eq!(flow, ControlFlow::Break(plain.theta().to_vec()));
         assert_eq!(seen.len(), 13);
         assert_eq!((seen[0], seen[12]), ((1, 0), (13, 1)));
+    }
+
+    #[test]
+    fn measuring_shows_what_goes_into_the_step_and_changes_nothing() {
+        let (mut measured, mut plain) = (chain(model(), 0), chain(model(), 0));
+        let target = model().target().clone();
+        let mut thermometer = Thermometer::new(&target, &[0.5; DIM]).unwrap();
+        let mut by_hand = thermometer.clone();
+        measured.advance_measuring(25, 10, &mut thermometer).unwrap();
+        for _ in 0..2 {
+            plain.advance(9).unwrap();
+            let before = plain.theta().to_vec();
+            plain.advance(1).unwrap();
+            by_hand.observe(&before, plain.gradient()).unwrap();
+        }
+        plain.advance(5).unwrap();
+        assert_eq!(measured.theta(), plain.theta());
+        assert_eq!(thermometer.observations(), 2);
+        assert_eq!(thermometer.temperature(), by_hand.temperature());
+        assert!(measured.advance_measuring(1, 0, &mut thermometer).is_err());
     }
 
     #[test]
