@@ -6,6 +6,7 @@ use crate::minibatch::{Minibatches, Sampling};
 use crate::potential::{Batch, Potential};
 use crate::real::Real;
 use crate::target::DataSize;
+use crate::thermometer::Thermometer;
 use std::ops::ControlFlow;
 
 /// A run in one piece: draws a batch, computes the gradient, makes the step.
@@ -156,9 +157,38 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Makes `steps` steps and lets the thermometer observe every `every`-th of them: the parameters
+    /// and their gradient as they go into the step, at no extra gradient.
+    pub fn advance_measuring(
+        &mut self,
+        steps: u64,
+        every: u64,
+        thermometer: &mut Thermometer<F>,
+    ) -> Result<()> {
+        if every == 0 {
+            return Err(Error::setting("every", every, "it must be at least 1"));
+        }
+        for _ in 0..steps {
+            let due = (self.stepper.steps() + 1).is_multiple_of(every);
+            self.step_observed(|theta, gradient| match due {
+                true => thermometer.observe(theta, gradient),
+                false => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
     fn step(&mut self) -> Result<(StepOutcome, f64)> {
+        self.step_observed(|_, _| Ok(()))
+    }
+
+    /// A step whose parameters and gradient are shown before it is made.
+    fn step_observed(
+        &mut self,
+        show: impl FnOnce(&[F], &[F]) -> Result<()>,
+    ) -> Result<(StepOutcome, f64)> {
         let position = self.minibatches.position();
-        let result = self.try_step();
+        let result = self.try_step(show);
         if result.is_err() {
             // The batch has not been used.
             self.minibatches.seek(position);
@@ -166,7 +196,10 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
         result
     }
 
-    fn try_step(&mut self) -> Result<(StepOutcome, f64)> {
+    fn try_step(
+        &mut self,
+        show: impl FnOnce(&[F], &[F]) -> Result<()>,
+    ) -> Result<(StepOutcome, f64)> {
         let everything = self.minibatches.sampling() == Sampling::Full;
         let indices = self.minibatches.next();
         let batch = if everything { Batch::full() } else { Batch::of(indices) }
@@ -174,6 +207,7 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
             .at_step(self.stepper.steps() + 1);
         let loss = self.potential.loss_gradient(&self.theta, &batch, &mut self.gradient)?;
         self.last_loss = Some(loss);
+        show(&self.theta, &self.gradient)?;
         let outcome = self.stepper.step(&mut self.theta, &self.gradient)?;
         Ok((outcome, loss))
     }
@@ -331,6 +365,26 @@ mod tests {
         assert_eq!(flow, ControlFlow::Break(plain.theta().to_vec()));
         assert_eq!(seen.len(), 13);
         assert_eq!((seen[0], seen[12]), ((1, 0), (13, 1)));
+    }
+
+    #[test]
+    fn measuring_shows_what_goes_into_the_step_and_changes_nothing() {
+        let (mut measured, mut plain) = (chain(model(), 0), chain(model(), 0));
+        let target = model().target().clone();
+        let mut thermometer = Thermometer::new(&target, &[0.5; DIM]).unwrap();
+        let mut by_hand = thermometer.clone();
+        measured.advance_measuring(25, 10, &mut thermometer).unwrap();
+        for _ in 0..2 {
+            plain.advance(9).unwrap();
+            let before = plain.theta().to_vec();
+            plain.advance(1).unwrap();
+            by_hand.observe(&before, plain.gradient()).unwrap();
+        }
+        plain.advance(5).unwrap();
+        assert_eq!(measured.theta(), plain.theta());
+        assert_eq!(thermometer.observations(), 2);
+        assert_eq!(thermometer.temperature(), by_hand.temperature());
+        assert!(measured.advance_measuring(1, 0, &mut thermometer).is_err());
     }
 
     #[test]

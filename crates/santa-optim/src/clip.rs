@@ -3,6 +3,7 @@
 use crate::dynamics::engine::{Chunk, Outcome};
 use crate::error::{Result, check};
 use crate::real::Real;
+use crate::reduce::{SumOfSquares, each_chunk};
 use serde::{Deserialize, Serialize};
 
 /// What is done to the mean gradient of the loss, before the prior is added.
@@ -43,54 +44,16 @@ impl Clip {
     }
 }
 
-/// Euclidean norm over the moving segments. Each chunk is summed in double precision, and the chunks
-/// are added in order: the same bits for any number of threads.
+/// Euclidean norm over the moving segments, the same bits for any number of threads.
 pub(crate) fn gradient_norm<'a, F: Real>(
     arch: pulp::Arch,
     chunks: &[Chunk],
     scratch: &mut [Outcome],
     gradient: impl Fn(&Chunk) -> &'a [F] + Sync,
 ) -> f64 {
-    let one = |chunk: &Chunk| Outcome {
+    each_chunk(chunks, scratch, |chunk| Outcome {
         broken: false,
         partial: arch.dispatch(SumOfSquares(gradient(chunk))),
-    };
-    #[cfg(feature = "parallel")]
-    {
-        fn go<T: Fn(&Chunk) -> Outcome + Sync>(chunks: &[Chunk], out: &mut [Outcome], one: &T) {
-            const GRAIN: usize = 8;
-            if chunks.len() <= GRAIN {
-                chunks.iter().zip(out).for_each(|(c, o)| *o = one(c));
-            } else {
-                let mid = chunks.len() / 2;
-                let (left, right) = chunks.split_at(mid);
-                let (out_left, out_right) = out.split_at_mut(mid);
-                rayon::join(|| go(left, out_left, one), || go(right, out_right, one));
-            }
-        }
-        go(chunks, scratch, &one);
-    }
-    #[cfg(not(feature = "parallel"))]
-    chunks.iter().zip(scratch.iter_mut()).for_each(|(c, o)| *o = one(c));
+    });
     scratch.iter().map(|o| o.partial).sum::<f64>().sqrt()
-}
-
-struct SumOfSquares<'a, F>(&'a [F]);
-
-impl<F: Real> pulp::WithSimd for SumOfSquares<'_, F> {
-    type Output = f64;
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> f64 {
-        const LANES: usize = 32;
-        let mut sums = [0.0f64; LANES];
-        let (whole, rest) = self.0.as_chunks::<LANES>();
-        for part in whole {
-            for l in 0..LANES {
-                let x = part[l].to_f64();
-                sums[l] += x * x;
-            }
-        }
-        let tail: f64 = rest.iter().map(|x| x.to_f64() * x.to_f64()).sum();
-        sums.iter().sum::<f64>() + tail
-    }
 }

@@ -514,6 +514,19 @@ impl<F: Real> Stepper<F> {
         self.poisoned
     }
 
+    /// The moving parameters, in the units of parallel work.
+    pub(crate) fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+    /// Which of them belong to each segment.
+    pub(crate) fn chunks_by_segment(&self) -> &[Range<usize>] {
+        &self.by_segment
+    }
+    /// The instruction set found.
+    pub(crate) fn arch(&self) -> pulp::Arch {
+        self.arch
+    }
+
     pub(crate) fn names(&self) -> &[&'static str] {
         &self.names
     }
