@@ -7,9 +7,9 @@ use super::{
     AlphaInRefinement, Corrections, Diffusion, GradientAt, Metric, NoiseScale, Push, Santa,
     SecondMomentStart, SeparableMetric, Stage,
 };
-use crate::dynamics::engine::{Block, Context, Kernel, LANE, Lane};
+use crate::dynamics::engine::{Block, Context, Kernel, LANE, Lane, WholeBlock};
 use crate::error::{Error, Result};
-use crate::real::Real;
+use crate::real::{BLOCK, Real};
 use crate::units::Integrator;
 use std::sync::Arc;
 
@@ -191,6 +191,50 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
         !matches!(s.noise, Noise::Off)
     }
 
+    /// The splitting with the gradient at the midpoint, and none of the special cases.
+    fn has_whole(s: &Scalars<F>) -> bool {
+        s.integrator == Integrator::Splitting
+            && s.gradient_at == GradientAt::Midpoint
+            && s.metric != Metric::Given
+            && matches!(s.noise, Noise::Off | Noise::Constant(_))
+            && s.thermostat.moves == matches!(s.noise, Noise::Constant(_))
+            && s.correction.is_none()
+            && s.smoothing == F::ZERO
+            && s.rescale == F::ONE
+            && !(s.halves || s.adam_form || s.seed_v)
+    }
+
+    #[inline(always)]
+    fn update_whole(s: &Scalars<F>, block: WholeBlock<'_, F>, health: &mut [F; BLOCK]) {
+        let WholeBlock { theta, gradient, ridge, zeta, state: [u, shift, v, _] } = block;
+        let (Some(u), Some(shift)) = (u.first_chunk_mut(), shift.first_chunk_mut()) else { return };
+        let mut none = [F::ZERO; BLOCK];
+        let v = v.first_chunk_mut().unwrap_or(&mut none);
+        let exploring = matches!(s.noise, Noise::Constant(_));
+        match (exploring, s.metric.keeps_history(), s.metric_moves) {
+            (true, true, true) => {
+                midpoint::<F, true, MOVES>(s, ridge, theta, gradient, zeta, u, shift, v, health);
+            }
+            (true, true, false) => {
+                midpoint::<F, true, FROZEN>(s, ridge, theta, gradient, zeta, u, shift, v, health);
+            }
+            (true, false, _) => {
+                midpoint::<F, true, IDENTITY>(s, ridge, theta, gradient, zeta, u, shift, v, health);
+            }
+            (false, true, true) => {
+                midpoint::<F, false, MOVES>(s, ridge, theta, gradient, zeta, u, shift, v, health);
+            }
+            (false, true, false) => {
+                midpoint::<F, false, FROZEN>(s, ridge, theta, gradient, zeta, u, shift, v, health);
+            }
+            (false, false, _) => {
+                midpoint::<F, false, IDENTITY>(
+                    s, ridge, theta, gradient, zeta, u, shift, v, health,
+                );
+            }
+        }
+    }
+
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, SLOTS>) {
         let Block { theta, f, zeta, state: [u, shift, v, smooth], first } = block;
@@ -223,7 +267,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
                     }
                 } else if s.metric_moves {
                     for i in 0..LANE {
-                        v[i] = s.sigma * v[i] + s.one_minus_sigma * f[i] * f[i];
+                        v[i] = s.sigma.fma(v[i], s.one_minus_sigma * f[i] * f[i]);
                     }
                 }
                 for i in 0..LANE {
@@ -274,7 +318,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
                 correct(s, &g, &g_before, &dg, shift, &mut kick);
                 shake(s, zeta, &g_before, v, &mut kick);
                 for i in 0..LANE {
-                    u[i] = (F::ONE - (s.base + shift[i])) * u[i] + kick[i];
+                    u[i] = (F::ONE - (s.base + shift[i])).fma(u[i], kick[i]);
                 }
                 drift(theta, &g, u, F::ONE);
             }
@@ -297,6 +341,65 @@ impl<F: Real> SantaKernel<F> {
                 g[i] = F::HALF * (g[i] + g_there[i]);
             }
         }
+    }
+}
+
+/// Kinds of metric, for [`midpoint`].
+const MOVES: u8 = 0;
+const FROZEN: u8 = 1;
+const IDENTITY: u8 = 2;
+
+/// B O B A with the gradient at the midpoint, one element after another.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
+    s: &Scalars<F>,
+    ridge: F,
+    theta: &mut [F; BLOCK],
+    gradient: &[F; BLOCK],
+    zeta: &[F; BLOCK],
+    u: &mut [F; BLOCK],
+    shift: &mut [F; BLOCK],
+    v: &mut [F; BLOCK],
+    health: &mut [F; BLOCK],
+) {
+    let sd = if let Noise::Constant(sd) = s.noise { sd } else { F::ZERO };
+    let (floor, ceiling) = s.thermostat.bounds.unwrap_or((F::ZERO, F::ZERO));
+    for i in 0..BLOCK {
+        let f = ridge.fma(theta[i], gradient[i]);
+        let mut check = F::ZERO;
+        let g = if METRIC == IDENTITY {
+            F::ONE
+        } else {
+            let mut v_i = v[i];
+            if METRIC == MOVES {
+                v_i = s.sigma.fma(v_i, s.one_minus_sigma * f * f);
+                v[i] = v_i;
+                check = v_i * F::ZERO;
+            }
+            root_metric(s.lambda, v_i)
+        };
+        let mut alpha = shift[i];
+        if !EXPLORING {
+            alpha = if alpha < floor { floor } else { alpha };
+            alpha = if alpha > ceiling { ceiling } else { alpha };
+        }
+        let half_damping = half_damping(s.base + alpha);
+        let mut kick = -(s.eta_n * g * f);
+        if EXPLORING {
+            kick = sd.fma(zeta[i], kick);
+        }
+        let u_i = u[i].fma(half_damping, kick) * half_damping;
+        u[i] = u_i;
+        if EXPLORING {
+            alpha = u_i.fma(u_i, -s.thermostat.target).fma(s.thermostat.inverse_mass, alpha);
+            shift[i] = alpha;
+            check = alpha.fma(F::ZERO, check);
+        }
+        // An infinite u makes theta one.
+        let theta_i = g.fma(u_i, theta[i]);
+        theta[i] = theta_i;
+        health[i] += theta_i.fma(F::ZERO, check);
     }
 }
 
@@ -334,7 +437,7 @@ fn damp_kick_damp<F: Real>(
     shake(s, zeta, g_before, v, &mut kick);
     for i in 0..LANE {
         let half_damping = half_damping(s.base + shift[i]);
-        u[i] = (u[i] * half_damping + kick[i]) * half_damping;
+        u[i] = u[i].fma(half_damping, kick[i]) * half_damping;
     }
     if s.halves {
         for i in 0..LANE {
@@ -365,14 +468,14 @@ fn smooth_gradient<F: Real>(s: &Scalars<F>, f: &mut Lane<F>, smooth: &mut Lane<F
 /// $g = 1/\sqrt{\lambda + \sqrt v}$
 #[inline(always)]
 fn root_metric<F: Real>(lambda: F, v: F) -> F {
-    (lambda + v.sqrt()).rsqrt()
+    F::ONE / (lambda + v.sqrt()).sqrt()
 }
 
 /// A, first half of it: $\theta \leftarrow \theta + g u \cdot$ `part`
 #[inline(always)]
 fn drift<F: Real>(theta: &mut Lane<F>, g: &Lane<F>, u: &Lane<F>, part: F) {
     for i in 0..LANE {
-        theta[i] += g[i] * u[i] * part;
+        theta[i] = (g[i] * part).fma(u[i], theta[i]);
     }
 }
 
@@ -382,7 +485,7 @@ fn heat<F: Real>(thermostat: &Thermostat<F>, shift: &mut Lane<F>, u: &Lane<F>, p
     if thermostat.moves {
         let rate = thermostat.inverse_mass * part;
         for i in 0..LANE {
-            shift[i] += (u[i] * u[i] - thermostat.target) * rate;
+            shift[i] = u[i].fma(u[i], -thermostat.target).fma(rate, shift[i]);
         }
     }
 }
@@ -444,7 +547,7 @@ fn shake<F: Real>(
         Noise::Off => {}
         Noise::Constant(sd) => {
             for i in 0..LANE {
-                kick[i] += sd * zeta[i];
+                kick[i] = sd.fma(zeta[i], kick[i]);
             }
         }
         Noise::TimesRootMetric(sd) => {
