@@ -75,6 +75,33 @@ impl Santa {
         }
     }
 
+    /// Annealing for a rough function of few parameters: no preconditioner, $\beta$ rising linearly
+    /// from `beta.0` to `beta.1` over seven eighths of the steps, then refinement.
+    ///
+    /// The temperatures are in the units of U: start near the height of its barriers, end where the
+    /// difference between its best minima counts. The friction must not be learned too fast, hence
+    /// the mass; on the paper's double well these choices bring 99 % of the chains to the global
+    /// minimum (example `double_well`).
+    pub fn annealing(step: StepSize, beta: (f64, f64), steps: u64) -> Self {
+        let exploring = (steps - steps / 8).max(1);
+        let slope = (beta.1 - beta.0) / exploring as f64;
+        let schedule = if slope > 0.0 {
+            Schedule::power(slope, beta.0 / slope, 1.0)
+        } else {
+            Schedule::constant(beta.0)
+        };
+        Santa {
+            step,
+            beta: InverseTemperature::annealed(schedule),
+            exploration: Exploration::Steps(exploring),
+            metric: Metric::Identity,
+            diffusion: Diffusion::MatchFriction,
+            thermostat_mass: ThermostatMass::Mass(4.0),
+            friction_floor: 1.0,
+            ..Santa::default()
+        }
+    }
+
     /// The text of the paper, read with its supplement: Algorithm 2, $G_2 = G_1$, $v_0 = 0$,
     /// $\beta_t = t^\gamma$, no corrections, nothing that the paper does not mention.
     pub fn paper(eta: impl Into<Schedule>, c: f64, gamma: f64, exploration: Exploration) -> Self {
