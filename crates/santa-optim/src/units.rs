@@ -4,17 +4,17 @@
 //! Second-order dynamics carry $u = p \sqrt\eta$ and $\alpha = \Xi \sqrt\eta$. At rest a constant
 //! gradient moves theta in every step by
 //!
-//! $$ \Delta\theta = -\frac{\eta N}{k}\, g^2 \bar f, \qquad
+//! $$ \Delta\theta = -\frac{\eta N}{k}\ g^2 \bar f, \qquad
 //!    k = \alpha \text{ (Euler)}, \quad k = 2 \sinh(\alpha / 2) \text{ (splitting)}. $$
 //!
 //! | variant | given | $\alpha_0$, Euler | $\eta$, Euler | $\alpha_0$, splitting | $\eta$, splitting |
 //! | --- | --- | --- | --- | --- | --- |
 //! | [`StepSize::Paper`] | $\eta$, C | $C\sqrt\eta$ | $\eta$ | $C\sqrt\eta$ | $\eta$ |
-//! | [`StepSize::Practical`] | lr, m | $1 - m$ | $lr\,\alpha_0 / N$ | $-\ln m$ | $lr\, 2\sinh(\alpha_0/2) / N$ |
-//! | [`StepSize::HeavyBall`] | lr, m | $1 - m$ | $lr / N$ | $-\ln m$ | $lr\, / (\sqrt m\, N)$ |
+//! | [`StepSize::Practical`] | lr, m | $1 - m$ | $lr\ \alpha_0 / N$ | $-\ln m$ | $lr\ 2\sinh(\alpha_0/2) / N$ |
+//! | [`StepSize::HeavyBall`] | lr, m | $1 - m$ | $lr / N$ | $-\ln m$ | $lr / (\sqrt m\ N)$ |
 //!
-//! Practical: `lr` is what RMSprop and Adam call it, the step at rest is $lr\, g^2 \bar f$. Heavy
-//! ball: `lr` is what SGD with momentum calls it, the step at rest is $lr\,\bar f/(1-m)$.
+//! Practical: `lr` is what RMSprop and Adam call it, the step at rest is $lr\ g^2 \bar f$. Heavy
+//! ball: `lr` is what SGD with momentum calls it, the step at rest is $lr\ \bar f/(1-m)$.
 //! The temperature is what it says when the noise fits the friction, $G_2 = \alpha_0 / \sqrt\eta$:
 //! [`Diffusion::MatchFriction`](crate::dynamics::Diffusion::MatchFriction).
 

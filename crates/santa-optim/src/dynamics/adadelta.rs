@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of Adadelta.
 ///
-/// $$ v \leftarrow \rho v + (1-\rho) \bar f^{\,2}, \qquad
+/// $$ v \leftarrow \rho v + (1-\rho) \bar f^2, \qquad
 ///    \delta = \bar f \sqrt{d + \epsilon} / \sqrt{v + \epsilon}, \qquad
-///    d \leftarrow \rho d + (1-\rho) \delta^2, \qquad \theta \mathrel{-}= lr\, \delta $$
+///    d \leftarrow \rho d + (1-\rho) \delta^2, \qquad \theta \mathrel{-}= lr\ \delta $$
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Adadelta {

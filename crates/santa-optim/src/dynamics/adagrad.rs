@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of Adagrad.
 ///
-/// $$ v \mathrel{+}= \bar f^{\,2}, \qquad \theta \mathrel{-}= lr\, \bar f / (\sqrt v + \epsilon) $$
+/// $$ v \mathrel{+}= \bar f^2, \qquad \theta \mathrel{-}= lr\ \bar f / (\sqrt v + \epsilon) $$
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Adagrad {

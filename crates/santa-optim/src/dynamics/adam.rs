@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// Settings of Adam and AdamW.
 ///
 /// $$ m \leftarrow \beta_1 m + (1-\beta_1) \bar f, \qquad
-///    v \leftarrow \beta_2 v + (1-\beta_2) \bar f^{\,2}, \qquad
-///    \theta \mathrel{-}= lr\, \frac{\hat m}{\sqrt{\hat v} + \epsilon}, \qquad
+///    v \leftarrow \beta_2 v + (1-\beta_2) \bar f^2, \qquad
+///    \theta \mathrel{-}= lr\ \frac{\hat m}{\sqrt{\hat v} + \epsilon}, \qquad
 ///    \hat m = \frac{m}{1-\beta_1^t},\quad \hat v = \frac{v}{1-\beta_2^t} $$
 ///
-/// AdamW first shrinks the parameters themselves, $\theta \mathrel{-}= lr\, w\, \theta$. That is a
+/// AdamW first shrinks the parameters themselves, $\theta \mathrel{-}= lr\ w\ \theta$. That is a
 /// prior by another road: it is refused together with a [`Prior`](crate::Prior).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -14,7 +14,7 @@
 //! | `rmsprop.rs` | [`RmsProp`] | optimizer |
 //! | `adam.rs` | [`Adam`], AdamW | optimizer |
 //!
-//! Each settings struct is plain data. `init` checks it against a [`Target`](crate::Target) and
+//! Each settings struct is plain data. `init` checks it against a [`Target`] and
 //! gives a [`Stepper`], which owns the state vectors and makes the steps.
 
 mod adadelta;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Euler, with $h = \sqrt\eta$ (the paper's preliminaries write $\eta$ for h):
 ///
 /// $$ \alpha \mathrel{+}= (u^2 - \eta/\beta)/\mu, \qquad
-///    u \leftarrow (1-\alpha)\, u - \eta\, f + \sqrt{2 A\, \eta^{3/2}/\beta}\;\zeta, \qquad
+///    u \leftarrow (1-\alpha)\ u - \eta\ f + \sqrt{2 A\ \eta^{3/2}/\beta}\ \zeta, \qquad
 ///    \theta \mathrel{+}= u $$
 ///
 /// and the symmetric splitting with the same right-hand side. A, the diffusion, is C of the

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 /// Settings of pSGLD.
 ///
-/// $$ v \leftarrow \sigma v + (1-\sigma) \bar f^{\,2}, \qquad G = 1/(\lambda + \sqrt v), \qquad
+/// $$ v \leftarrow \sigma v + (1-\sigma) \bar f^2, \qquad G = 1/(\lambda + \sqrt v), \qquad
 ///    \theta \mathrel{-}= \eta \left( G f - \tfrac1\beta \Gamma \right)
-///      - \sqrt{2\eta G/\beta}\;\zeta, \qquad \Gamma_i = \partial G_{ii}/\partial\theta_i $$
+///      - \sqrt{2\eta G/\beta}\ \zeta, \qquad \Gamma_i = \partial G_{ii}/\partial\theta_i $$
 ///
 /// (the published $\epsilon$ is $2\eta$). $\Gamma$ makes up for a metric that varies with theta.
 /// For the RMSprop metric, which is history and not a function of theta, it can only be estimated,

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of RMSprop.
 ///
-/// $$ v \leftarrow \rho v + (1-\rho) \bar f^{\,2}, \qquad
-///    \theta \mathrel{-}= lr\, \bar f / (\sqrt v + \epsilon)
-///    \;\text{ or }\; lr\, \bar f / \sqrt{v + \epsilon} $$
+/// $$ v \leftarrow \rho v + (1-\rho) \bar f^2, \qquad
+///    \theta \mathrel{-}= lr\ \bar f / (\sqrt v + \epsilon)
+///    \ \text{ or }\ lr\ \bar f / \sqrt{v + \epsilon} $$
 ///
-/// and with momentum $b \leftarrow m b + (\cdot)$, $\theta \mathrel{-}= lr\, b$.
+/// and with momentum $b \leftarrow m b + (\cdot)$, $\theta \mathrel{-}= lr\ b$.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RmsProp {

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of SGD.
 ///
-/// $$ \text{plain: } \theta \mathrel{-}= lr\, \bar f \qquad
+/// $$ \text{plain: } \theta \mathrel{-}= lr\ \bar f \qquad
 ///    \text{momentum: } b \leftarrow m b + \bar f, \quad
-///    \theta \mathrel{-}= lr\, b \;\text{ (heavy ball) or }\; lr\,(\bar f + m b)
-///    \;\text{ (Nesterov)} $$
+///    \theta \mathrel{-}= lr\ b \ \text{ (heavy ball) or }\ lr\ (\bar f + m b)
+///    \ \text{ (Nesterov)} $$
 ///
 /// $\bar f$ is the mean gradient of U, prior included: a framework's `weight_decay` is a Gaussian
 /// [`Prior`](crate::Prior) of precision `weight_decay` * N.

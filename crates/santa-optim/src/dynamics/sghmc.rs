@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of SGHMC.
 ///
-/// $$ u \leftarrow (1-\alpha)\, u - \eta\, f + \sqrt{2(\alpha - h \hat B)\,\eta/\beta}\;\zeta,
+/// $$ u \leftarrow (1-\alpha)\ u - \eta\ f + \sqrt{2(\alpha - h \hat B)\ \eta/\beta}\ \zeta,
 ///    \qquad \theta \mathrel{+}= u, \qquad h = \sqrt\eta $$
 ///
 /// Samples $e^{-\beta U}$ when $\hat B$ is what the minibatches add of their own: gradient noise of

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of SGLD.
 ///
-/// $$ \theta \mathrel{-}= \eta\, f - \sqrt{2\eta/\beta}\;\zeta $$
+/// $$ \theta \mathrel{-}= \eta\ f - \sqrt{2\eta/\beta}\ \zeta $$
 ///
 /// with $f = N \bar f$ the gradient of the sum. Samples $e^{-\beta U}$ up to an error of first
 /// order in $\eta$: for $U = \kappa\theta^2/2$ the variance is

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Settings of SGNHT.
 ///
-/// $$ u \leftarrow (1 - h\xi)\, u - \eta\, f + \sqrt{2 A\, \eta^{3/2}/\beta}\;\zeta, \qquad
+/// $$ u \leftarrow (1 - h\xi)\ u - \eta\ f + \sqrt{2 A\ \eta^{3/2}/\beta}\ \zeta, \qquad
 ///    \theta \mathrel{+}= u, \qquad
 ///    \xi \mathrel{+}= \frac{h}{\mu}\left( \frac{u^\top u}{n \eta} - \frac1\beta \right),
 ///    \qquad h = \sqrt\eta $$

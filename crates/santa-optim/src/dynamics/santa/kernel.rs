@@ -502,7 +502,7 @@ fn clamp_friction<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>) {
     }
 }
 
-/// $-\eta\, g f$
+/// $-\eta\ g f$
 #[inline(always)]
 fn gradient_kick<F: Real>(s: &Scalars<F>, g: &Lane<F>, f: &Lane<F>) -> Lane<F> {
     let mut kick = Lane::splat(F::ZERO);
@@ -512,7 +512,7 @@ fn gradient_kick<F: Real>(s: &Scalars<F>, g: &Lane<F>, f: &Lane<F>) -> Lane<F> {
     kick
 }
 
-/// $\eta \left( \tfrac1\beta \nabla G_1 + \mu\, G_1 (\Xi - G_2) \nabla G_2 \right)$
+/// $\eta \left( \tfrac1\beta \nabla G_1 + \mu\ G_1 (\Xi - G_2) \nabla G_2 \right)$
 #[inline(always)]
 fn correct<F: Real>(
     s: &Scalars<F>,
@@ -534,7 +534,7 @@ fn correct<F: Real>(
     }
 }
 
-/// $+ \sqrt{2 G_2 \eta^{3/2} / \beta}\, \zeta$
+/// $+ \sqrt{2 G_2 \eta^{3/2} / \beta}\ \zeta$
 #[inline(always)]
 fn shake<F: Real>(
     s: &Scalars<F>,

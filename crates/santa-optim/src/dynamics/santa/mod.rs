@@ -30,17 +30,17 @@ use serde::{Deserialize, Serialize};
 /// With $f = \nabla U(\theta)$ (sum over N data), $\bar f = f/N$, $u = p\sqrt\eta$,
 /// $\alpha = \Xi\sqrt\eta$, $\zeta \sim N(0, I)$ and the thermostat's mass $\mu$ (1 in the paper):
 ///
-/// $$ v_t = \sigma v_{t-1} + (1-\sigma)\, \bar f_t^{\,2}, \qquad
+/// $$ v_t = \sigma v_{t-1} + (1-\sigma)\ \bar f_t^2, \qquad
 ///    g_t = 1 / \sqrt{\lambda + \sqrt{v_t}} $$
 ///
 /// **Symmetric splitting** (Algorithm 2, Exploration_S): the five steps A B O B A,
 ///
 /// $$ \begin{aligned}
-/// A:\quad & \theta \mathrel{+}= g_t u / 2, \qquad \alpha \mathrel{+}= (u^2 - \eta/\beta_t)/(2\mu) \\
-/// B:\quad & u \leftarrow e^{-\alpha/2} u \\
-/// O:\quad & u \mathrel{-}= \eta\, g_t f_t - \sqrt{2 G_2\, \eta^{3/2}/\beta_t}\; \zeta_t
-///           - \eta \left[ \tfrac{1}{\beta_t} \nabla G_1 + \mu G_1 (\Xi - G_2) \nabla G_2 \right] \\
-/// B:\quad & u \leftarrow e^{-\alpha/2} u \\
+/// A:\quad & \theta \mathrel{+}= g_t u / 2, \qquad \alpha \mathrel{+}= (u^2 - \eta/\beta_t)/(2\mu) \cr
+/// B:\quad & u \leftarrow e^{-\alpha/2} u \cr
+/// O:\quad & u \mathrel{-}= \eta\ g_t f_t - \sqrt{2 G_2\ \eta^{3/2}/\beta_t}\ \zeta_t
+///           - \eta \left[ \tfrac{1}{\beta_t} \nabla G_1 + \mu G_1 (\Xi - G_2) \nabla G_2 \right] \cr
+/// B:\quad & u \leftarrow e^{-\alpha/2} u \cr
 /// A:\quad & \alpha \mathrel{+}= (u^2 - \eta/\beta_t)/(2\mu), \qquad \theta \mathrel{+}= g_t u / 2
 /// \end{aligned} $$
 ///
@@ -52,7 +52,7 @@ use serde::{Deserialize, Serialize};
 /// **Euler** (Algorithm 1, Exploration_E):
 ///
 /// $$ \alpha_t = \alpha_{t-1} + (u_{t-1}^2 - \eta/\beta_t)/\mu, \quad
-///    u_t = (1-\alpha_t) u_{t-1} - \eta g_t f_t + \sqrt{2 G_2 \eta^{3/2}/\beta_t}\,\zeta_t + \eta[\cdot], \quad
+///    u_t = (1-\alpha_t) u_{t-1} - \eta g_t f_t + \sqrt{2 G_2 \eta^{3/2}/\beta_t}\ \zeta_t + \eta[\cdot], \quad
 ///    \theta_t = \theta_{t-1} + g_t u_t $$
 ///
 /// **Refinement** is the limit $\beta\to\infty$: no noise, no corrections, $\alpha$ frozen.
@@ -172,7 +172,7 @@ pub enum AlphaInRefinement {
 pub enum SecondMomentStart {
     /// $v_0 = 0$
     Zero,
-    /// $v_1 = \bar f_1^{\,2}$
+    /// $v_1 = \bar f_1^2$
     #[default]
     FirstSquaredGradient,
 }

@@ -10,7 +10,7 @@ use crate::target::Target;
 /// vector.
 ///
 /// $$ U(\theta) = \sum_i \tfrac{1}{14} (\theta_i + 4)(\theta_i + 1)(\theta_i - 1)(\theta_i - 3)
-///    + \tfrac12 $$
+///    {} + \tfrac12 $$
 ///
 /// ```
 /// use santa::potential::analytic::DoubleWell;

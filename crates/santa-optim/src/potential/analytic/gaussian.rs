@@ -10,7 +10,7 @@ use crate::target::Target;
 
 /// A Gaussian with mean $\mu$ and precision $\Lambda = \Sigma^{-1}$.
 ///
-/// $$ U(\theta) = \tfrac12 (\theta - \mu)^\top \Lambda\, (\theta - \mu) $$
+/// $$ U(\theta) = \tfrac12 (\theta - \mu)^\top \Lambda\ (\theta - \mu) $$
 ///
 /// ```
 /// use santa::noise::{Purpose, Stream};

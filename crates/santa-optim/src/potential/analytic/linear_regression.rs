@@ -14,7 +14,7 @@ use crate::target::{DataSize, Prior, Target};
 ///
 /// $$ -\log p(y_n \mid \theta) = \frac{(y_n - x_n^\top\theta)^2}{2 s^2} + \tfrac12 \log 2\pi s^2
 ///    \qquad
-///    \theta \mid y \sim \mathcal N(A^{-1} X^\top y / s^2,\, A^{-1}), \quad
+///    \theta \mid y \sim \mathcal N(A^{-1} X^\top y / s^2,\ A^{-1}), \quad
 ///    A = X^\top X / s^2 + \lambda I $$
 ///
 /// ```

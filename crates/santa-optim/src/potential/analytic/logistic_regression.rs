@@ -8,10 +8,10 @@ use crate::potential::{Batch, Potential, check_lengths};
 use crate::real::Real;
 use crate::target::Target;
 
-/// Logistic regression of labels $y_n \in \{0, 1\}$ with a Gaussian prior.
+/// Logistic regression of labels $y_n \in \lbrace 0, 1 \rbrace$ with a Gaussian prior.
 ///
 /// $$ -\log p(y_n \mid \theta) = \log(1 + e^{-z_n}), \qquad z_n = \pm x_n^\top\theta
-///    \;\text{ for } y_n = 1, 0 $$
+///    \ \text{ for } y_n = 1, 0 $$
 ///
 /// ```
 /// use santa::noise::{Purpose, Stream};

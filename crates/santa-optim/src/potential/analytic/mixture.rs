@@ -10,8 +10,8 @@ use crate::target::Target;
 /// A mixture of K spherical Gaussians in d dimensions, in any number of independent copies laid
 /// side by side, so that many chains run as one vector.
 ///
-/// $$ U(\theta) = \sum_{\text{copies}} -\log \sum_{k=1}^K w_k\,
-///    \mathcal N(\theta^{(c)};\, \mu_k, s_k^2 I) $$
+/// $$ U(\theta) = \sum_{\text{copies}} -\log \sum_{k=1}^K w_k
+///    \mathcal N(\theta^{(c)};\ \mu_k, s_k^2 I) $$
 ///
 /// ```
 /// use santa::potential::analytic::Mixture;

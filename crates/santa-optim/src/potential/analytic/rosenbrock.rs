@@ -7,7 +7,7 @@ use crate::target::Target;
 
 /// Rosenbrock's valley in two dimensions or more, its least value 0 at $(1, \dots, 1)$.
 ///
-/// $$ U(\theta) = \frac{1}{T} \sum_{i=1}^{d-1} 100\, (\theta_{i+1} - \theta_i^2)^2 + (1 - \theta_i)^2 $$
+/// $$ U(\theta) = \frac{1}{T} \sum_{i=1}^{d-1} 100\ (\theta_{i+1} - \theta_i^2)^2 + (1 - \theta_i)^2 $$
 ///
 /// T widens the law $e^{-U}$ along the valley without moving it; 20 is a usual choice.
 ///

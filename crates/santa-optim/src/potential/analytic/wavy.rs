@@ -9,7 +9,7 @@ use crate::target::Target;
 /// A sine on a parabola, in `dim` independent copies. Not quadratic, not symmetric: the errors of an
 /// integrator do not cancel on it as they may on a Gaussian.
 ///
-/// $$ U(\theta) = \sum_i \tfrac12 \theta_i^2 + \sin(1.5\, \theta_i) $$
+/// $$ U(\theta) = \sum_i \tfrac12 \theta_i^2 + \sin(1.5\ \theta_i) $$
 ///
 /// ```
 /// use santa::potential::analytic::Wavy;
