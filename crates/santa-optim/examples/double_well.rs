@@ -20,33 +20,79 @@ const CLOSE: f64 = 0.3;
 /// No seed below this one was used to choose the settings.
 const SEED: u64 = 2016;
 
+/// How the chains of one method ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Within [`CLOSE`] of the global minimum.
+    pub arrived: usize,
+    /// Near no minimum at all.
+    pub diverged: usize,
+    /// All of them.
+    pub chains: usize,
+}
+
+impl Outcome {
+    /// Share of the chains that arrived.
+    pub fn share(&self) -> f64 {
+        self.arrived as f64 / self.chains as f64
+    }
+    /// Lower end of its 95 % interval.
+    pub fn lower_bound(&self) -> f64 {
+        wilson_lower(self.arrived as u64, self.chains as u64)
+    }
+}
+
+/// Santa for the double well.
+pub fn annealing(steps: u64) -> Santa {
+    Santa::annealing(StepSize::paper(0.58f64.powi(2), 0.4), (0.8, 3.0), steps)
+}
+
+/// Santa for the mixture.
+pub fn annealing_mixture(steps: u64) -> Santa {
+    Santa::annealing(StepSize::paper(0.5f64.powi(2), 0.4), (0.5, 4.0), steps)
+}
+
+/// The paper's section on the double well, to the letter: h_t = t^-0.3 / 10, beta_t = t^2,
+/// exploration half.
+pub fn literal(steps: u64) -> Santa {
+    let eta = Schedule::power(0.01, 0.0, -0.6);
+    Santa::paper(eta, 1.0, 2.0, Exploration::Steps(steps / 2))
+}
+
 fn main() -> Result<()> {
+    const STEPS: u64 = 10_000;
+    const FEWER: u64 = 2_000;
     let chains =
-        std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(4_000usize).max(1);
+        std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(4_000usize).max(10);
     println!("Double well, from theta = {START}; {chains} chains\n");
     heading();
-    for steps in [10_000, 2_000] {
-        let santa = Santa::annealing(StepSize::paper(0.58f64.powi(2), 0.4), (0.8, 3.0), steps);
-        double_well("Santa, annealing", santa, steps, chains)?;
+    let plain = Santa { metric: Metric::Identity, ..literal(STEPS) };
+    let methods: [(&str, Algorithm, u64); 6] = [
+        ("Santa, annealing", annealing(STEPS).into(), STEPS),
+        ("Santa, annealing", annealing(FEWER).into(), FEWER),
+        ("Santa, literal", literal(STEPS).into(), STEPS),
+        ("Santa, literal, g = 1", plain.into(), STEPS),
+        ("RMSprop", RmsProp::new(0.01).into(), STEPS),
+        ("Adam", Adam::new(0.01).into(), STEPS),
+    ];
+    for (name, algorithm, steps) in methods {
+        report(name, steps, || double_well(algorithm, steps, chains))?;
     }
-    let steps = 10_000;
-    // h_t = t^-0.3 / 10, beta_t = t^2, exploration half, as the paper's section 4.1 says.
-    let eta = Schedule::power(0.01, 0.0, -0.6);
-    let literal = Santa::paper(eta, 1.0, 2.0, Exploration::Steps(steps / 2));
-    double_well("Santa, literal", literal.clone(), steps, chains)?;
-    let plain = Santa { metric: Metric::Identity, ..literal };
-    double_well("Santa, literal, g = 1", plain, steps, chains)?;
-    double_well("RMSprop", RmsProp::new(0.01), steps, chains)?;
-    double_well("Adam", Adam::new(0.01), steps, chains)?;
 
-    println!("\nTen-dimensional mixture of five modes, one dominant; starting at another\n");
+    let chains = chains / 10;
+    println!(
+        "\nTen-dimensional mixture of five modes, one dominant, from another; {chains} chains\n"
+    );
     heading();
-    for steps in [10_000, 2_000] {
-        let santa = Santa::annealing(StepSize::paper(0.5f64.powi(2), 0.4), (0.5, 4.0), steps);
-        mixture("Santa, annealing", santa, steps, chains / 10)?;
+    let methods: [(&str, Algorithm, u64); 4] = [
+        ("Santa, annealing", annealing_mixture(STEPS).into(), STEPS),
+        ("Santa, annealing", annealing_mixture(FEWER).into(), FEWER),
+        ("RMSprop", RmsProp::new(0.01).into(), STEPS),
+        ("Adam", Adam::new(0.01).into(), STEPS),
+    ];
+    for (name, algorithm, steps) in methods {
+        report(name, steps, || mixture(algorithm, steps, chains))?;
     }
-    mixture("RMSprop", RmsProp::new(0.01), steps, chains / 10)?;
-    mixture("Adam", Adam::new(0.01), steps, chains / 10)?;
     Ok(())
 }
 
@@ -57,13 +103,17 @@ fn heading() {
     );
 }
 
-fn report(name: &str, steps: u64, arrived: usize, diverged: usize, chains: usize, start: Instant) {
+fn report(name: &str, steps: u64, run: impl FnOnce() -> Result<Outcome>) -> Result<()> {
+    let start = Instant::now();
+    let outcome = run()?;
     println!(
-        "{name:<24} {steps:>7} {:>10.2} % {:>14.2} % {diverged:>9} {:>9.2}",
-        100.0 * arrived as f64 / chains as f64,
-        100.0 * wilson_lower(arrived as u64, chains as u64),
+        "{name:<24} {steps:>7} {:>10.2} % {:>14.2} % {:>9} {:>9.2}",
+        100.0 * outcome.share(),
+        100.0 * outcome.lower_bound(),
+        outcome.diverged,
         start.elapsed().as_secs_f64()
     );
+    Ok(())
 }
 
 /// Runs `steps` steps of all copies at once.
@@ -82,21 +132,15 @@ fn run(
     Ok(())
 }
 
-fn double_well(
-    name: &str,
-    algorithm: impl Into<Algorithm>,
-    steps: u64,
-    chains: usize,
-) -> Result<()> {
-    let start = Instant::now();
+/// Many chains on the double well.
+pub fn double_well(algorithm: impl Into<Algorithm>, steps: u64, chains: usize) -> Result<Outcome> {
     let mut theta = vec![START; chains];
     run(DoubleWell::new(chains)?, algorithm, &mut theta, steps)?;
-    let arrived = theta.iter().filter(|x| (*x - DoubleWell::GLOBAL).abs() < CLOSE).count();
-    let near_a_minimum =
-        |x: &f64| (x - DoubleWell::GLOBAL).abs() < 1.0 || (x - DoubleWell::LOCAL).abs() < 1.0;
-    let diverged = theta.iter().filter(|x| !near_a_minimum(x)).count();
-    report(name, steps, arrived, diverged, chains, start);
-    Ok(())
+    let near = |x: f64, minimum: f64, radius: f64| (x - minimum).abs() < radius;
+    let arrived = theta.iter().filter(|x| near(**x, DoubleWell::GLOBAL, CLOSE)).count();
+    let somewhere = |x: f64| near(x, DoubleWell::GLOBAL, 1.0) || near(x, DoubleWell::LOCAL, 1.0);
+    let diverged = theta.iter().filter(|x| !somewhere(**x)).count();
+    Ok(Outcome { arrived, diverged, chains })
 }
 
 /// Five modes at the corners of a simplex-like cloud, the first with half of the weight.
@@ -115,20 +159,19 @@ fn modes() -> Vec<Vec<f64>> {
         .collect()
 }
 
-fn mixture(name: &str, algorithm: impl Into<Algorithm>, steps: u64, chains: usize) -> Result<()> {
-    let start = Instant::now();
+/// Many chains on the mixture.
+pub fn mixture(algorithm: impl Into<Algorithm>, steps: u64, chains: usize) -> Result<Outcome> {
+    const WEIGHTS: [f64; 5] = [0.6, 0.1, 0.1, 0.1, 0.1];
     let modes = modes();
     let dim = modes[0].len();
-    let weights = [0.6, 0.1, 0.1, 0.1, 0.1];
-    let potential = Mixture::new(dim, &weights, &modes.concat(), &[1.0])?.copies(chains)?;
+    let potential = Mixture::new(dim, &WEIGHTS, &modes.concat(), &[1.0])?.copies(chains)?;
     let mut theta: Vec<f64> = modes[1].iter().copied().cycle().take(dim * chains).collect();
     run(potential, algorithm, &mut theta, steps)?;
     let distance = |x: &[f64], mode: &[f64]| {
         x.iter().zip(mode).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
     };
     let arrived = theta.chunks(dim).filter(|x| distance(x, &modes[0]) < CLOSE).count();
-    let diverged =
-        theta.chunks(dim).filter(|x| modes.iter().all(|mode| distance(x, mode) > 1.0)).count();
-    report(name, steps, arrived, diverged, chains, start);
-    Ok(())
+    let lost = |x: &[f64]| modes.iter().all(|mode| distance(x, mode) > 1.0);
+    let diverged = theta.chunks(dim).filter(|x| lost(x)).count();
+    Ok(Outcome { arrived, diverged, chains })
 }

@@ -93,6 +93,25 @@ impl Minibatches {
         })
     }
 
+    /// What the order of the batches depends on, apart from the position.
+    pub(crate) fn description(&self) -> impl Serialize + use<> {
+        #[derive(Serialize)]
+        struct Description {
+            data_size: DataSize,
+            batch_size: usize,
+            sampling: Sampling,
+            drop_last: bool,
+            stream: Stream,
+        }
+        Description {
+            data_size: self.data_size,
+            batch_size: self.batch_size,
+            sampling: self.sampling,
+            drop_last: self.drop_last,
+            stream: self.stream,
+        }
+    }
+
     /// Leaves out an epoch's last batch if it is smaller than the others.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
         self.drop_last = drop_last;

@@ -25,7 +25,7 @@ mod msgnht;
 mod psgld;
 mod rmsprop;
 mod santa;
-mod saved;
+pub(crate) mod saved;
 mod sgd;
 mod sghmc;
 mod sgld;

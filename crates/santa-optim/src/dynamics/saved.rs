@@ -172,7 +172,7 @@ fn read_vector<F: Real>(checkpoint: &Checkpoint, prefix: &str, layout: &Layout) 
 }
 
 /// Refuses metadata that differ from the present settings, naming the first difference.
-fn same<T: Serialize>(checkpoint: &Checkpoint, key: &str, present: &T) -> Result<()> {
+pub(crate) fn same<T: Serialize>(checkpoint: &Checkpoint, key: &str, present: &T) -> Result<()> {
     let saved: Value = checkpoint.meta(key)?;
     let present = serde_json::to_value(present)
         .map_err(|e| Error::Structure(format!("the present {key} is not JSON: {e}")))?;

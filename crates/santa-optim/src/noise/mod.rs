@@ -26,6 +26,7 @@ mod philox;
 pub use philox::philox4x32;
 
 use crate::real::{BLOCK, Real};
+use serde::Serialize;
 
 /// Largest number of segments (tensors) that a layout may have: 20 bits of the counter.
 pub const MAX_SEGMENTS: usize = 1 << 20;
@@ -71,7 +72,7 @@ impl Purpose {
 }
 
 /// A family of random numbers: all that one seed, one chain and one purpose will ever draw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stream {
     pub(crate) key: [u32; 2],
     top: u32,

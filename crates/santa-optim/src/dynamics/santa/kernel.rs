@@ -41,7 +41,7 @@ struct Thermostat<F> {
     target: F,
     /// 1 / mass
     inverse_mass: F,
-    /// Bounds of $\alpha - \alpha_0$ in refinement.
+    /// Bounds of $\alpha - \alpha_0$, where they hold.
     bounds: Option<(F, F)>,
 }
 
@@ -122,7 +122,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
                 (_, AlphaInRefinement::Accumulating) => (true, 0.0),
                 (_, AlphaInRefinement::Frozen) => (false, 0.0),
             };
-            let bounds = (!explore).then(|| {
+            let bounds = (!explore || s.bounds_while_exploring).then(|| {
                 let (floor, ceiling) = s.friction_bounds(now.alpha0);
                 (real(floor - now.alpha0), real(ceiling - now.alpha0))
             });
@@ -364,7 +364,8 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
     health: &mut [F; BLOCK],
 ) {
     let sd = if let Noise::Constant(sd) = s.noise { sd } else { F::ZERO };
-    let (floor, ceiling) = s.thermostat.bounds.unwrap_or((F::ZERO, F::ZERO));
+    let infinity = F::from_f64(f64::INFINITY);
+    let (floor, ceiling) = s.thermostat.bounds.unwrap_or((-infinity, infinity));
     for i in 0..BLOCK {
         let f = ridge.fma(theta[i], gradient[i]);
         let mut check = F::ZERO;
@@ -380,10 +381,8 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
             root_metric(s.lambda, v_i)
         };
         let mut alpha = shift[i];
-        if !EXPLORING {
-            alpha = if alpha < floor { floor } else { alpha };
-            alpha = if alpha > ceiling { ceiling } else { alpha };
-        }
+        alpha = if alpha < floor { floor } else { alpha };
+        alpha = if alpha > ceiling { ceiling } else { alpha };
         let half_damping = half_damping(s.base + alpha);
         let mut kick = -(s.eta_n * g * f);
         if EXPLORING {
@@ -490,7 +489,7 @@ fn heat<F: Real>(thermostat: &Thermostat<F>, shift: &mut Lane<F>, u: &Lane<F>, p
     }
 }
 
-/// In refinement $\alpha$ is kept within its bounds, for good if it moves.
+/// Where bounds hold, $\alpha$ is kept within them, for good if it moves.
 #[inline(always)]
 fn clamp_friction<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>) {
     if let Some((floor, ceiling)) = s.thermostat.bounds {

@@ -108,11 +108,15 @@ pub struct Santa {
     pub rescale: bool,
     /// $\mu$: how slowly the friction reacts.
     pub thermostat_mass: ThermostatMass,
-    /// Least friction in refinement, as a multiple of $\alpha_0$. An element that left exploration
-    /// with $\alpha \le 0$ would never be damped.
+    /// Least friction, as a multiple of $\alpha_0$. An element that left exploration with
+    /// $\alpha \le 0$ would never be damped.
     pub friction_floor: f64,
-    /// Largest friction in refinement, as a multiple of $\alpha_0$; `None` for no bound.
+    /// Largest friction, as a multiple of $\alpha_0$; `None` for no bound (Euler: 1).
     pub friction_ceiling: Option<f64>,
+    /// Whether the bounds hold while exploring, too. A long descent heats the momentum, and the
+    /// thermostat answers with friction that refinement would keep; bounds prevent that. A sampler
+    /// needs them off: they cut the law of $\Xi$.
+    pub bounds_while_exploring: bool,
     /// Where the momentum starts.
     pub initial_momentum: InitialMomentum,
     /// Multiply the gradient by the momentum weight (supplement, section "Relationship to Adam"):
@@ -357,7 +361,7 @@ impl Santa {
         Ok(Physics { stage, eta: now.eta, beta: self.beta.at(t)?, alpha0, rescale, mass })
     }
 
-    /// Bounds of alpha in refinement.
+    /// Bounds of alpha.
     pub(crate) fn friction_bounds(&self, alpha0: f64) -> (f64, f64) {
         let ceiling = match (self.friction_ceiling, self.integrator) {
             (Some(multiple), _) => multiple * alpha0,

@@ -29,9 +29,10 @@ impl Default for Santa {
             smoothing: 0.0,
             push: Push::Whole,
             rescale: true,
-            thermostat_mass: ThermostatMass::Spread(0.3),
+            thermostat_mass: ThermostatMass::Spread(0.1),
             friction_floor: 0.5,
-            friction_ceiling: None,
+            friction_ceiling: Some(2.0),
+            bounds_while_exploring: false,
             initial_momentum: InitialMomentum::Thermal,
             adam_form: false,
         }
@@ -40,7 +41,8 @@ impl Default for Santa {
 
 impl Santa {
     /// Santa in place of Adam: a learning rate as in Adam, a momentum of 0.9, `steps` steps in all,
-    /// of which the first half explores at $\beta_t = \sqrt t$ and the second refines.
+    /// of which the first half explores at $\beta_t = \sqrt t$ and the second refines. The friction
+    /// stays between half and twice its start throughout; the example `defaults` shows why.
     ///
     /// ```
     /// use santa::{DataSize, Layout, Prior, Santa, Target};
@@ -60,6 +62,7 @@ impl Santa {
             step: StepSize::practical(lr, 0.9),
             beta: InverseTemperature::annealed(Schedule::power(1.0, 0.0, 0.5)),
             exploration: Exploration::Steps(steps / 2),
+            bounds_while_exploring: true,
             ..Santa::default()
         }
     }
@@ -98,6 +101,7 @@ impl Santa {
             diffusion: Diffusion::MatchFriction,
             thermostat_mass: ThermostatMass::Mass(4.0),
             friction_floor: 1.0,
+            friction_ceiling: None,
             ..Santa::default()
         }
     }
@@ -116,6 +120,7 @@ impl Santa {
             rescale: false,
             thermostat_mass: ThermostatMass::Mass(1.0),
             friction_floor: 0.0,
+            friction_ceiling: None,
             ..Santa::default()
         }
     }

@@ -157,9 +157,9 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
             *alpha += part * u * u / mu;
         }
     };
-    // In refinement the friction stays within bounds; a frozen alpha is not overwritten by them.
+    // Where bounds hold; a frozen alpha is not overwritten by them.
     let friction = |alpha: &mut f64| {
-        if exploring {
+        if exploring && !s.bounds_while_exploring {
             return *alpha;
         }
         let ceiling = match s.friction_ceiling {
@@ -168,7 +168,7 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
             None => f64::INFINITY,
         };
         let bounded = alpha.max(s.friction_floor * alpha0).min(ceiling);
-        if s.alpha_in_refinement != AlphaInRefinement::Frozen {
+        if exploring || s.alpha_in_refinement != AlphaInRefinement::Frozen {
             *alpha = bounded;
         }
         bounded
@@ -283,6 +283,7 @@ fn settings(case: u32) -> Santa {
         },
         friction_floor: if yes(17) { 0.0 } else { 0.9 },
         friction_ceiling: yes(18).then_some(1.2),
+        bounds_while_exploring: yes(21),
         initial_momentum: if yes(19) { InitialMomentum::Zero } else { InitialMomentum::Thermal },
         adam_form: exploration == Exploration::Never && yes(20),
     }

@@ -1,5 +1,7 @@
 //! A chain: a potential, dynamics, and the parameters they move.
 
+mod saved;
+
 use crate::dynamics::{Buffer, Stage, StepOutcome, Stepper, zeros};
 use crate::error::{Error, Result};
 use crate::minibatch::{Minibatches, Sampling};
@@ -32,12 +34,12 @@ use std::ops::ControlFlow;
 /// The stepper's seed and chain also choose the batches and whatever the potential draws, so a run
 /// is a function of its settings and its seed. A step allocates nothing, unless the potential does.
 pub struct Chain<F: Real, P: Potential<F>> {
-    pub(crate) potential: P,
-    pub(crate) stepper: Stepper<F>,
-    pub(crate) theta: Buffer<F>,
-    pub(crate) gradient: Buffer<F>,
-    pub(crate) minibatches: Minibatches,
-    pub(crate) last_loss: Option<f64>,
+    potential: P,
+    stepper: Stepper<F>,
+    theta: Buffer<F>,
+    gradient: Buffer<F>,
+    minibatches: Minibatches,
+    last_loss: Option<f64>,
 }
 
 /// What an observer sees after a step.
