@@ -2,11 +2,12 @@
 //!
 //! Where the law is exact but for the step's error: constant metrics, a separable metric given with
 //! its derivative, a metric frozen after warm-up. Step sizes are small enough for the integrator's
-//! bias to stay below what a check detects. See `support` for how the checks work and for the
+//! bias to stay below what a check detects. See `ensemble` for how the checks work and for the
 //! false-alarm rate.
 
-mod support;
+mod ensemble;
 
+use ensemble::{Check, Ensemble, all_pass, chains, must_fail, normals, seeds, statistic};
 use santa::dynamics::{
     Corrections, Diffusion, Exploration, Gamma, GradientAt, InitialMomentum, Metric, Msgnht,
     NoiseEstimate, Psgld, PsgldMetric, Santa, SeparableMetric, Sghmc, Sgld, Sgnht, ThermostatMass,
@@ -15,7 +16,6 @@ use santa::potential::analytic::DoubleWell;
 use santa::stats::expectation;
 use santa::{Integrator, InverseTemperature, Rate, StepSize, Stepper};
 use std::sync::Arc;
-use support::{Check, Ensemble, all_pass, chains, must_fail, normals, seeds, statistic};
 
 /// Standard deviations of the Gaussian targets; chain i has the scale `SCALES[i % 3]`.
 const SCALES: [f64; 3] = [1.0, 10.0, 100.0];

@@ -21,7 +21,7 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
         checkpoint.insert_meta("minibatches", &self.minibatches.description())?;
         checkpoint.insert_meta("position", &self.minibatches.position())?;
         for (name, vector) in self.potential.state() {
-            checkpoint.insert_tensor(&format!("{POTENTIAL}{name}"), &[vector.len()], &vector)?;
+            checkpoint.insert_tensor(format!("{POTENTIAL}{name}"), &[vector.len()], &vector)?;
         }
         Ok(checkpoint)
     }

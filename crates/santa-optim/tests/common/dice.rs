@@ -259,6 +259,7 @@ impl<'a> Dice<'a> {
             } else {
                 ThermostatMass::Mass(self.number())
             },
+            bounds_while_exploring: self.once_in(2),
             friction_floor: self.fraction(),
             friction_ceiling: self.maybe(Self::number),
             initial_momentum: self.pick(&[InitialMomentum::Thermal, InitialMomentum::Zero]),
