@@ -4,6 +4,7 @@
 //! cargo bench -p santa-optim                 # the whole table
 //! cargo bench -p santa-optim -- santa 1e6    # rows and sizes that contain a word
 //! cargo bench -p santa-optim -- --json       # one JSON object a row
+//! cargo bench -p santa-optim -- --steps-only # without the copies, which empty the caches
 //! ```
 //!
 //! Each row is measured in rounds that alternate between the step and the two copies, so that a
@@ -53,6 +54,7 @@ fn santa(exploration: Exploration) -> Santa {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let json = words.iter().any(|w| w == "--json");
+    let copies = !words.iter().any(|w| w == "--steps-only");
     let words: Vec<&str> =
         words.iter().map(String::as_str).filter(|w| !w.starts_with("--")).collect();
     let wanted = |text: &str| words.is_empty() || words.iter().any(|w| text.contains(w));
@@ -82,18 +84,57 @@ fn main() {
                 if by_name && !wanted(name) {
                     continue;
                 }
-                measure::<f32>(name, algorithm(), state, label, n, threads, json);
+                measure::<f32>(
+                    name,
+                    algorithm(),
+                    state,
+                    label,
+                    n,
+                    threads,
+                    Report { json, copies },
+                );
             }
             if !by_name || wanted("sgnht, f64") {
                 let sgnht = Sgnht::new(StepSize::heavy_ball(1e-6, 0.9));
-                measure::<f32>("sgnht", sgnht.into(), 2, label, n, threads, json);
+                measure::<f32>(
+                    "sgnht",
+                    sgnht.into(),
+                    2,
+                    label,
+                    n,
+                    threads,
+                    Report { json, copies },
+                );
                 let refining = santa(Exploration::Never);
-                measure::<f64>("santa, refining", refining.into(), 5, label, n, threads, json);
+                measure::<f64>(
+                    "santa, refining",
+                    refining.into(),
+                    5,
+                    label,
+                    n,
+                    threads,
+                    Report { json, copies },
+                );
                 let exploring = santa(Exploration::Always);
-                measure::<f64>("santa, exploring", exploring.into(), 6, label, n, threads, json);
+                measure::<f64>(
+                    "santa, exploring",
+                    exploring.into(),
+                    6,
+                    label,
+                    n,
+                    threads,
+                    Report { json, copies },
+                );
             }
         }
     }
+}
+
+/// What is measured and how it is printed.
+#[derive(Clone, Copy)]
+struct Report {
+    json: bool,
+    copies: bool,
 }
 
 fn measure<F: Real>(
@@ -103,7 +144,7 @@ fn measure<F: Real>(
     label: &str,
     n: usize,
     threads: usize,
-    json: bool,
+    report: Report,
 ) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
@@ -126,26 +167,30 @@ fn measure<F: Real>(
             step = step.min(seconds(batch, || {
                 stepper.step(&mut theta, &gradient).unwrap();
             }));
-            copy = copy.min(seconds(batch, || copy_plain(&source, &mut sink, threads)));
-            copy = copy.min(seconds(batch, || copy_streaming(&source, &mut sink, threads)));
+            if report.copies {
+                copy = copy.min(seconds(batch, || copy_plain(&source, &mut sink, threads)));
+                copy = copy.min(seconds(batch, || copy_streaming(&source, &mut sink, threads)));
+            }
         }
         let rate = (n * bytes) as f64 / step;
         let copy_rate = (2 * half) as f64 / copy;
-        if json {
+        if report.json {
             println!(
                 "{{\"case\":\"{name}\",\"type\":\"{}\",\"params\":{n},\"threads\":{threads},\"ms_per_step\":{:.6},\"bytes_per_second\":{rate:.0},\"copy_bytes_per_second\":{copy_rate:.0}}}",
                 F::NAME,
                 step * 1e3
             );
         } else {
-            println!(
-                "{name:<20} {:>5} {label:>6} {threads:>7} {:>9.3} {bytes:>8} {:>8.1} {:>8.1} {:>7.0}%",
+            print!(
+                "{name:<20} {:>5} {label:>6} {threads:>7} {:>9.3} {bytes:>8} {:>8.1}",
                 F::NAME,
                 step * 1e9 / n as f64,
                 rate * 1e-9,
-                copy_rate * 1e-9,
-                100.0 * rate / copy_rate
             );
+            if report.copies {
+                print!(" {:>8.1} {:>7.0}%", copy_rate * 1e-9, 100.0 * rate / copy_rate);
+            }
+            println!();
         }
     });
 }

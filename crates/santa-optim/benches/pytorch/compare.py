@@ -59,7 +59,7 @@ def time_adam(adam):
 def time_santa():
     """Milliseconds of the best step, by case, from the crate's benchmark."""
     command = ["cargo", "bench", "--quiet", "-p", "santa-optim", "--bench", "step", "--"]
-    command += ["--json", *CASES, "1e6"]
+    command += ["--json", "--steps-only", *CASES, "1e6"]
     here = pathlib.Path(__file__).resolve().parent
     run = subprocess.run(command, cwd=here, stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
