@@ -69,17 +69,6 @@ pub trait Real:
     /// From [`Real::BYTES`] little-endian bytes.
     fn read_le(bytes: &[u8]) -> Self;
 
-    /// The smaller of two; `b` if they do not compare.
-    #[inline(always)]
-    fn least(self, b: Self) -> Self {
-        if self < b { self } else { b }
-    }
-    /// The larger of two; `b` if they do not compare.
-    #[inline(always)]
-    fn greatest(self, b: Self) -> Self {
-        if self > b { self } else { b }
-    }
-
     /// Standard normal deviates for the block of elements that starts at `block * BLOCK`;
     /// see [`crate::noise`].
     #[doc(hidden)]

@@ -7,11 +7,11 @@
 //!
 //! It is an integration by parts, one coordinate at a time:
 //!
-//! $$ \int (\theta_i - c_i)\, \partial_i U\, e^{-\beta U} d\theta_i
-//!    = -\frac1\beta \int (\theta_i - c_i)\, \partial_i e^{-\beta U} d\theta_i
+//! $$ \int (\theta_i - c_i)\  \partial_i U\  e^{-\beta U} d\theta_i
+//!    = -\frac1\beta \int (\theta_i - c_i)\  \partial_i e^{-\beta U} d\theta_i
 //!    = \frac1\beta \int e^{-\beta U} d\theta_i. $$
 //!
-//! Two conditions: $(\theta_i - c_i)\, e^{-\beta U}$ vanishes at infinity, so that the boundary term
+//! Two conditions: $(\theta_i - c_i)\  e^{-\beta U}$ vanishes at infinity, so that the boundary term
 //! does, and U is absolutely continuous along each coordinate. Kinks are no harm: a Laplace prior and
 //! rectifiers satisfy it. A direction in which the posterior is flat for ever does not, nor does a
 //! potential that jumps.
@@ -260,7 +260,7 @@ impl<F: Real> Thermometer<F> {
     }
 }
 
-/// $\sum_i (\theta_i - c_i)(\bar f_i + \mathrm{ridge}\,\theta_i + \mathrm{lasso}\,\mathrm{sign}\,\theta_i)$
+/// $\sum_i (\theta_i - c_i)(\bar f_i + \mathrm{ridge}\ \theta_i + \mathrm{lasso}\ \mathrm{sign}\ \theta_i)$
 struct Virial<'a, F> {
     theta: &'a [F],
     centre: &'a [F],

@@ -405,7 +405,7 @@ impl<F: Real> pulp::WithSimd for Frictions<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dynamics::{Exploration, Sgd, Sghmc, Sgnht};
+    use crate::dynamics::{Exploration, InitialMomentum, Sgd, Sghmc, Sgnht};
     use crate::{DataSize, Group, InverseTemperature, Layout, Prior, Santa, StepSize, Target};
 
     const ETA: f64 = 0.01;
@@ -499,7 +499,7 @@ mod tests {
         let theta = [0.0; 7];
         let friction = |s: &Stepper<f64>| s.vitals(&theta, &theta).unwrap().segments[0].friction;
         assert!(close(friction(&sgnht).unwrap().mean, 0.2));
-        sgnht.put_back(5, Some(-3.0), sgnht.state().map(|(_, v)| v.to_vec()).collect());
+        sgnht.put_back(5, 0, Some(-3.0), sgnht.state().map(|(_, v)| v.to_vec()).collect());
         let moved = friction(&sgnht).unwrap(); // 0.2 - 3 sqrt(eta)
         assert!(close(moved.min, -0.1) && close(moved.max, -0.1) && close(moved.mean_change, 1.5));
         assert_eq!(moved.undamped, 3);
@@ -537,7 +537,11 @@ mod tests {
     #[test]
     fn the_number_of_threads_does_not_show() {
         let target = Target::density(500_001).unwrap();
-        let settings = Santa { beta: InverseTemperature::fixed(0.5), ..santa(Exploration::Always) };
+        let settings = Santa {
+            beta: InverseTemperature::fixed(0.5),
+            initial_momentum: InitialMomentum::Thermal,
+            ..santa(Exploration::Always)
+        };
         let stepper = settings.init::<f32>(&target, 1).unwrap();
         let theta = stepper.state_vector("u").unwrap().to_vec();
         let measure = |threads: usize| {

@@ -202,7 +202,7 @@ fn alpha_that_is_not_frozen_breaks_the_limit_of_refinement() {
             exploration: Exploration::Never,
             alpha_in_refinement: alpha,
             initial_momentum: InitialMomentum::Zero,
-            friction_floor: 0.0,
+            friction_floor: Some(0.0),
             ..santa()
         };
         let mut santa: Stepper<f64> = refining.init(&target, SEED).unwrap();

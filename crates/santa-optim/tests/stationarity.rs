@@ -13,7 +13,7 @@ use santa::dynamics::{
     NoiseEstimate, Psgld, PsgldMetric, Santa, SeparableMetric, Sghmc, Sgld, Sgnht, ThermostatMass,
 };
 use santa::potential::analytic::DoubleWell;
-use santa::stats::expectation;
+use santa::stats::{Moments, expectation};
 use santa::{Integrator, InverseTemperature, Rate, StepSize, Stepper};
 use std::sync::Arc;
 
@@ -447,6 +447,67 @@ fn thermostats_follow_their_laws() {
         let stepper: Stepper<f64> = sgnht.init(&chains(n), seed).unwrap();
         let checks = unit_gaussian(stepper, seed, 0.005, 1.0, 1.0, 0.0);
         all_pass("SGNHT", &checks[..3]);
+    }
+}
+
+/// SGNHT has one friction for n parameters: many small systems show its law, $N(A, 1/(n\\beta\\mu))$,
+/// also when half of the parameters run on another clock.
+#[test]
+fn the_friction_of_sgnht_follows_its_law() {
+    use santa::{DataSize, Group, Layout, Prior, Target};
+    const SYSTEMS: usize = 300;
+    const N: usize = 6;
+    let (h, mass) = (0.02, 0.5);
+    for seed in seeds(12) {
+        for lr_scale in [1.0, 4.0] {
+            let layout = Layout::new([("slow", vec![N / 2]), ("fast", vec![N / 2])]).unwrap();
+            let target = Target::new(layout, DataSize::ONE, Prior::Flat).unwrap();
+            let target = target.with_group(Group::new("fast").lr_scale(lr_scale)).unwrap();
+            let (mut mean, mut square) = (Moments::default(), Moments::default());
+            let (mut theta2, mut naive) = (Moments::default(), Moments::default());
+            // Weighted count of the parameters: the variance of xi is 1 / (n beta mu).
+            let n = N as f64 / 2.0 * (1.0 + f64::sqrt(lr_scale));
+            for system in 0..SYSTEMS {
+                let settings =
+                    Sgnht { thermostat_mass: mass, ..Sgnht::new(StepSize::paper(h * h, G2)) };
+                let mut stepper: Stepper<f64> =
+                    Stepper::new(settings, &target, seed, system as u32).unwrap();
+                let mut theta = normals(seed + system as u64, 1, N);
+                let (mut xi, mut xi2, mut t2, mut looks) = (0.0, 0.0, 0.0, 0.0);
+                for t in 0..10_000 {
+                    let gradient = theta.clone();
+                    stepper.step(&mut theta, &gradient).unwrap();
+                    if t >= 2_000 && t % 10 == 0 {
+                        let shift = stepper.carried().unwrap();
+                        xi += shift;
+                        xi2 += shift * shift;
+                        t2 += theta.iter().map(|x| x * x).sum::<f64>() / N as f64;
+                        looks += 1.0;
+                    }
+                }
+                mean.push(xi / looks);
+                square.push(xi2 / looks * n * mass);
+                naive.push(xi2 / looks * n);
+                theta2.push(t2 / looks);
+            }
+            let check = |name: &str, m: &Moments, expected| Check {
+                name: name.into(),
+                observed: m.mean(),
+                expected,
+                standard_error: m.standard_error(),
+                effective_samples: SYSTEMS as f64,
+            };
+            let what = format!("SGNHT's friction, second clock {lr_scale}");
+            all_pass(
+                &what,
+                &[
+                    check("xi - A", &mean, 0.0),
+                    check("(xi - A)^2 n mu", &square, 1.0),
+                    check("theta^2", &theta2, 1.0),
+                ],
+            );
+            must_fail("the mass forgotten", &[check("xi^2", &naive, 1.0)], "xi^2");
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod saved;
 
 use crate::dynamics::{Buffer, Stage, StepOutcome, Stepper, zeros};
 use crate::error::{Error, Result};
+use crate::health::OnTrouble;
 use crate::minibatch::{Minibatches, Sampling};
 use crate::potential::{Batch, Potential};
 use crate::real::Real;
@@ -172,9 +173,13 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
         }
         for _ in 0..steps {
             let due = (self.stepper.steps() + 1).is_multiple_of(every);
-            self.step_observed(|theta, gradient| match due {
-                true => thermometer.observe(theta, gradient),
-                false => Ok(()),
+            // What the thermometer refuses is the business of the stepper's policy, if it has one.
+            let lenient = self.stepper.trouble_policy() != OnTrouble::Stop;
+            self.step_observed(|theta, gradient| {
+                match due.then(|| thermometer.observe(theta, gradient)) {
+                    None | Some(Err(Error::NotFinite { .. })) => Ok(()),
+                    Some(outcome) => outcome,
+                }
             })?;
         }
         Ok(())
@@ -208,6 +213,11 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
             .seeded(self.stepper.seed(), self.stepper.chain())
             .at_step(self.stepper.steps() + 1);
         let loss = self.potential.loss_gradient(&self.theta, &batch, &mut self.gradient)?;
+        if !loss.is_finite() {
+            let (what, segment) = ("the loss".into(), "all".into());
+            let step = self.stepper.steps() + 1;
+            return Err(Error::NotFinite { what, segment, index: 0, value: loss, step });
+        }
         self.last_loss = Some(loss);
         show(&self.theta, &self.gradient)?;
         let outcome = self.stepper.step(&mut self.theta, &self.gradient)?;

@@ -34,7 +34,7 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
 
     /// Takes a chain that was built alike to where a checkpoint was made; the steps that follow are
     /// bit for bit those that followed then. A difference in settings, data or batches is refused
-    /// by its name, before anything has changed.
+    /// by its name; the chain is then as it was (unless it had stopped half-way through a step).
     ///
     /// ```
     /// use santa::potential::analytic::DoubleWell;

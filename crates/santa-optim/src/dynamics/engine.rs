@@ -66,6 +66,8 @@ pub(crate) struct Block<F, const S: usize> {
     pub state: [Lane<F>; S],
     /// Index of the first element in the flat vector.
     pub first: usize,
+    /// How many of the lanes' elements are parameters; what is beyond is padding.
+    pub filled: usize,
 }
 
 /// A block of [`BLOCK`] elements where it lies in memory. The gradient is the raw one; of the
@@ -236,7 +238,8 @@ where
     /// By segment.
     pub preparation: &'a [Preparation<F>],
     pub stream: Stream,
-    pub t: u64,
+    /// Which noise of the stream: the step, and how often it was rolled back.
+    pub draw: u64,
     pub arch: pulp::Arch,
 }
 
@@ -331,7 +334,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
         let preparation = &pass.preparation[chunk.segment as usize];
         let noisy = K::noisy(scalars);
         let writes = K::writes(scalars);
-        let counter = pass.stream.counter(pass.t, chunk.segment);
+        let counter = pass.stream.counter(pass.draw, chunk.segment);
         let len = chunk.range.len();
 
         // Stays at zero as long as every number is finite: 0 * x is NaN for the others.
@@ -343,6 +346,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
             zeta: Lane::splat(F::ZERO),
             state: [Lane::splat(F::ZERO); S],
             first: 0,
+            filled: 0,
         };
         let mut zeta = Aligned([F::ZERO; BLOCK]);
 
@@ -378,6 +382,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
             let filled = LANE.min(len - from);
             let here = from..from + filled;
             block.first = chunk.range.start + from;
+            block.filled = filled;
             load(&mut block.theta, &lanes.theta[here.clone()]);
             load(&mut block.f, &lanes.gradient[here.clone()]);
             for k in 0..S {
@@ -451,10 +456,10 @@ fn prepare<F: Real>(p: &Preparation<F>, theta: &Lane<F>, f: &mut Lane<F>) {
     }
     if let Some(limit) = p.clip {
         for i in 0..LANE {
-            // Written so that a NaN stays one.
-            let x = f[i];
-            let x = if x > limit { limit } else { x };
-            f[i] = if x < -limit { -limit } else { x };
+            let x = if f[i] > limit { limit } else { f[i] };
+            let x = if x < -limit { -limit } else { x };
+            // A NaN stays one and an infinity becomes one, to be noticed.
+            f[i] = f[i].fma(F::ZERO, x);
         }
     }
     if p.ridge != F::ZERO {

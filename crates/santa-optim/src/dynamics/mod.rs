@@ -290,8 +290,9 @@ impl Algorithm {
             Algorithm::Sgnht(settings) => {
                 let moving = target.layout().segments().iter().enumerate();
                 let n = moving
-                    .filter(|(i, _)| !target.settings(*i).frozen)
-                    .map(|(_, s)| s.range().len())
+                    .map(|(i, s)| (target.settings(i), s.range().len() as f64))
+                    .filter(|(settings, _)| !settings.frozen)
+                    .map(|(settings, len)| len * settings.lr_scale.sqrt())
                     .sum();
                 Box::new(Typed::<F, _, 1>::new(sgnht::SgnhtKernel { settings, n, shift: 0.0 }))
             }

@@ -174,11 +174,12 @@ impl<F: Real> Kernel<F, 2> for PsgldKernel<F> {
 
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, 2>) {
-        let Block { theta, f, zeta, state: [v, delta], first } = block;
+        let Block { theta, f, zeta, state: [v, delta], first, filled } = block;
         let mut g = Lane::splat(F::ONE);
         let mut gamma = Lane::splat(F::ZERO);
         if let Some(given) = &self.given {
-            given.evaluate(*first, &theta.0, &mut g.0, &mut gamma.0);
+            let here = ..*filled;
+            given.evaluate(*first, &theta.0[here], &mut g.0[here], &mut gamma.0[here]);
             if !s.derived {
                 gamma = Lane::splat(F::ZERO);
             }

@@ -3,7 +3,7 @@
 //! | entry | contents |
 //! | --- | --- |
 //! | metadata `algorithm`, `target`, `clip`, `on_trouble` | settings |
-//! | metadata `seed`, `chain`, `step`, `element`, `carried` | where the run is |
+//! | metadata `seed`, `chain`, `step`, `element`, `carried`, `rollbacks` | where the run is |
 //! | tensor `theta/<segment>` | parameters |
 //! | tensor `state/<vector>/<segment>` | state vectors |
 
@@ -46,6 +46,7 @@ impl<F: Real> Stepper<F> {
         checkpoint.insert_meta("chain", &self.chain())?;
         checkpoint.insert_meta("step", &self.steps())?;
         checkpoint.insert_meta("carried", &self.carried())?;
+        checkpoint.insert_meta("rollbacks", &self.rollbacks())?;
         insert_vector(checkpoint, "theta", layout, theta)?;
         for (name, vector) in self.state() {
             insert_vector(checkpoint, &format!("state/{name}"), layout, vector)?;
@@ -73,6 +74,7 @@ impl<F: Real> Stepper<F> {
         if step >= MAX_STEPS {
             return Err(unusable(format!("step {step} is beyond the last one, {}", MAX_STEPS - 1)));
         }
+        let rollbacks: u32 = checkpoint.meta("rollbacks")?;
         let carried: Option<f64> = checkpoint.meta("carried")?;
         if carried.is_some() != self.carried().is_some() {
             return Err(Error::Mismatch {
@@ -92,7 +94,7 @@ impl<F: Real> Stepper<F> {
         }
 
         theta.copy_from_slice(&saved_theta);
-        self.put_back(step, carried, vectors);
+        self.put_back(step, rollbacks, carried, vectors);
         Ok(())
     }
 

@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// for n moving parameters. A, the diffusion, is C of the [`StepSize`] and the start of $\xi$. One
 /// friction must fit all parameters, so the law is right only where the minibatch noise is the same
-/// for all; $\xi \sim N(A, 1/(n\beta\mu))$ without it. One $\eta$ for all: a group's learning-rate
-/// factor scales it.
+/// for all; $\xi \sim N(A, 1/(n\beta\mu))$ without it. A group with a learning-rate factor c runs on a
+/// clock of its own, $h_c = \sqrt c\ h$, with the same A and $\xi$; its momenta count $\sqrt c$ times in
+/// the thermostat's mean, which keeps the law.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sgnht {
@@ -64,11 +65,13 @@ impl Sgnht {
     }
     pub(crate) fn physics(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<Physics> {
         let step = self.step.at(t, Integrator::Euler, n, lr_scale)?;
+        // One A for all: alpha_0 = A h in every group.
+        let base = self.step.at(t, Integrator::Euler, n, 1.0)?;
         Ok(Physics {
             stage: Stage::Exploring,
             eta: step.eta,
             beta: self.beta.at(t)?,
-            alpha0: step.alpha0,
+            alpha0: base.alpha0 * (step.eta / base.eta).sqrt(),
             rescale: 1.0,
             mass: self.thermostat_mass,
         })
@@ -78,8 +81,8 @@ impl Sgnht {
 /// SGNHT with its friction.
 pub(crate) struct SgnhtKernel {
     pub settings: Sgnht,
-    /// Number of moving parameters.
-    pub n: usize,
+    /// Number of moving parameters, each counted with the root of its group's learning-rate factor.
+    pub n: f64,
     /// $\xi - A$, so that small changes are not lost.
     pub shift: f64,
 }
@@ -89,7 +92,8 @@ pub(crate) struct Scalars<F> {
     keep: F,
     eta_n: F,
     sd: F,
-    inverse_eta: f64,
+    /// Weight of $u^2$ in the thermostat's mean.
+    weight: f64,
 }
 
 impl<F: Real> Kernel<F, 1> for SgnhtKernel {
@@ -104,7 +108,7 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
             eta_n: F::from_f64(p.eta * n.as_f64()),
             // A eta^(3/2) = (A h) eta = alpha_0 eta
             sd: F::from_f64((2.0 * p.alpha0 * p.eta / p.beta).sqrt()),
-            inverse_eta: 1.0 / p.eta,
+            weight: c.segment.lr_scale.sqrt() / p.eta,
         })
     }
 
@@ -128,15 +132,15 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
         for u in &block.state[0].0[..filled] {
             sum += u.to_f64() * u.to_f64();
         }
-        sum * s.inverse_eta
+        sum * s.weight
     }
 
     fn finish(&mut self, total: f64, c: &Context<'_>) -> Result<()> {
-        if self.n == 0 {
+        if self.n == 0.0 {
             return Ok(());
         }
         let p = self.settings.physics(c.t, c.target.data_size(), 1.0)?;
-        self.shift += p.eta.sqrt() / p.mass * (total / self.n as f64 - 1.0 / p.beta);
+        self.shift += p.eta.sqrt() / p.mass * (total / self.n - 1.0 / p.beta);
         Ok(())
     }
 
@@ -167,21 +171,24 @@ mod tests {
         fn step(&mut self, t: u64, theta: &mut [f64], elements: &[Element]) {
             let s = &self.settings;
             let beta = s.beta.schedule().at(t);
-            let mut kinetic = 0.0; // p^T p
+            let (base_eta, alpha0) = eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, 1.0);
+            let diffusion = alpha0 / base_eta.sqrt();
+            let (mut kinetic, mut count) = (0.0, 0.0); // p^T p and n, on the clocks of the groups
             for e in elements {
-                let (eta, alpha0) =
-                    eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, e.lr_scale);
+                let (eta, _) = eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, e.lr_scale);
                 let h = eta.sqrt();
-                let diffusion = alpha0 / h;
                 let xi = diffusion + self.shift;
                 self.u[e.i] = (1.0 - h * xi) * self.u[e.i] - eta * self.n * e.f
                     + (2.0 * diffusion * eta.powf(1.5) / beta).sqrt() * e.zeta;
                 theta[e.i] += self.u[e.i];
-                kinetic += self.u[e.i].powi(2) / eta;
+                let clock = h / base_eta.sqrt();
+                kinetic += clock * self.u[e.i].powi(2) / eta;
+                count += clock;
             }
-            let count = if self.counts_frozen { theta.len() } else { elements.len() };
-            let (eta, _) = eta_and_alpha0(&s.step, Integrator::Euler, t, self.n, 1.0);
-            self.shift += eta.sqrt() / s.thermostat_mass * (kinetic / count as f64 - 1.0 / beta);
+            if self.counts_frozen {
+                count += (theta.len() - elements.len()) as f64;
+            }
+            self.shift += base_eta.sqrt() / s.thermostat_mass * (kinetic / count - 1.0 / beta);
         }
         fn state(&self, name: &str) -> Option<&[f64]> {
             (name == "u").then_some(&self.u)

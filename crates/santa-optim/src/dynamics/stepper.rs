@@ -15,6 +15,11 @@ use std::sync::Arc;
 /// State vectors begin on a cache line.
 pub(crate) type Buffer<F> = AVec<F, ConstAlign<64>>;
 
+/// Bits of the noise's step that count steps; those above count rollbacks.
+const STEP_BITS: u32 = MAX_STEPS.trailing_zeros();
+/// Rollbacks with noise of their own.
+const ROLLBACKS: u32 = 1 << 8;
+
 pub(crate) fn zeros<F: Real>(len: usize) -> Buffer<F> {
     Buffer::from_iter(64, std::iter::repeat_n(F::ZERO, len))
 }
@@ -24,9 +29,10 @@ pub(crate) fn zeros<F: Real>(len: usize) -> Buffer<F> {
 pub enum StepOutcome {
     /// Made.
     Applied,
-    /// Left out, because the gradient was not finite.
+    /// Not made, because the gradient was not finite.
     Skipped,
-    /// Undone, with everything since the last good state.
+    /// Undone, with everything since the last good state: parameters, state and step are those of
+    /// then. The noise of the steps that are made again is new.
     RolledBack {
         /// The step after which that state was kept.
         to: u64,
@@ -61,6 +67,10 @@ pub struct Stepper<F: Real> {
     clip: Clip,
     on_trouble: OnTrouble,
     failures: u32,
+    /// The step of the last failure: failures are forgotten once it is behind.
+    failed_at: u64,
+    /// How often the state was rolled back; the noise of steps made again is new.
+    rollbacks: u32,
     poisoned: Option<u64>,
     snapshot: Option<Snapshot<F>>,
 }
@@ -115,7 +125,7 @@ impl<F: Real> Stepper<F> {
         }
         let names = algorithm.slots();
         debug_assert!(names.len() <= MAX_SLOTS);
-        let start = Stream::new(seed, chain, Purpose::Initialisation);
+        let start = Stream::new(seed, chain, Purpose::Momenta);
         let mut state = Vec::with_capacity(names.len());
         for (k, name) in names.iter().enumerate() {
             if name.is_empty() {
@@ -184,9 +194,18 @@ impl<F: Real> Stepper<F> {
             clip: Clip::Off,
             on_trouble: OnTrouble::default(),
             failures: 0,
+            failed_at: 0,
+            rollbacks: 0,
             poisoned: None,
             snapshot: None,
         })
+    }
+
+    /// Another instruction set than the best one found, for tests.
+    #[cfg(test)]
+    pub(crate) fn with_arch(mut self, arch: pulp::Arch) -> Self {
+        self.arch = arch;
+        self
     }
 
     /// Clips or rescales every gradient before the prior is added.
@@ -291,14 +310,17 @@ impl<F: Real> Stepper<F> {
             return self.handle(trouble, t, &mut parameters);
         }
         self.t = t;
-        self.failures = 0;
+        if t >= self.failed_at {
+            self.failures = 0;
+        }
         Ok(StepOutcome::Applied)
     }
 
     /// The pass itself.
     fn run(&mut self, parameters: &mut Parameters<'_, '_, F>, t: u64) {
         let Stepper { rule, state, chunks, by_segment, outcomes, preparation, .. } = self;
-        let common = Common { preparation, stream: self.stream, t, arch: self.arch };
+        let draw = t | u64::from(self.rollbacks % ROLLBACKS) << STEP_BITS;
+        let common = Common { preparation, stream: self.stream, draw, arch: self.arch };
         match parameters {
             Parameters::Flat(theta, gradient) => {
                 let mut slots: [&mut [F]; MAX_SLOTS] = Default::default();
@@ -335,6 +357,7 @@ impl<F: Real> Stepper<F> {
         parameters: &mut Parameters<'_, '_, F>,
     ) -> Result<StepOutcome> {
         self.failures += 1;
+        self.failed_at = self.failed_at.max(t);
         let in_gradient =
             matches!(&trouble, Error::NotFinite { what, .. } if what == "the gradient");
         match self.on_trouble {
@@ -349,7 +372,7 @@ impl<F: Real> Stepper<F> {
                 if self.failures > at_most {
                     return Err(Error::GaveUp { failures: self.failures, last: trouble.into() });
                 }
-                self.t = t;
+                // The step has not been made: its number and its noise are for the next gradient.
                 Ok(StepOutcome::Skipped)
             }
             OnTrouble::Skip { .. } => {
@@ -372,8 +395,9 @@ impl<F: Real> Stepper<F> {
                 if let Some(value) = good.carried {
                     self.rule.carry(value);
                 }
-                // Time goes on, so that the noise is not the one that led here.
-                self.t = t;
+                // Time goes back as well, or schedules and state would part; the noise does not.
+                self.t = good.t;
+                self.rollbacks += 1;
                 Ok(StepOutcome::RolledBack { to: good.t })
             }
         }
@@ -431,7 +455,7 @@ impl<F: Real> Stepper<F> {
         Error::NotFinite { what, segment, index, value, step: t }
     }
 
-    /// Steps made so far, skipped and undone ones included.
+    /// Steps made so far; skipped and undone ones do not count.
     pub fn steps(&self) -> u64 {
         self.t
     }
@@ -510,6 +534,10 @@ impl<F: Real> Stepper<F> {
         self.on_trouble
     }
 
+    pub(crate) fn rollbacks(&self) -> u32 {
+        self.rollbacks
+    }
+
     pub(crate) fn is_poisoned(&self) -> Option<u64> {
         self.poisoned
     }
@@ -532,10 +560,18 @@ impl<F: Real> Stepper<F> {
     }
 
     /// Puts everything back as a checkpoint had it; lengths have been checked.
-    pub(crate) fn put_back(&mut self, t: u64, carried: Option<f64>, vectors: Vec<Vec<F>>) {
+    pub(crate) fn put_back(
+        &mut self,
+        t: u64,
+        rollbacks: u32,
+        carried: Option<f64>,
+        vectors: Vec<Vec<F>>,
+    ) {
         self.t = t;
+        self.rollbacks = rollbacks;
         self.poisoned = None;
         self.failures = 0;
+        self.failed_at = 0;
         self.snapshot = None;
         if let Some(value) = carried {
             self.rule.carry(value);
@@ -610,7 +646,8 @@ impl<F: Real> Parameters<'_, '_, F> {
 pub(crate) struct Common<'a, F> {
     preparation: &'a [Preparation<F>],
     stream: Stream,
-    t: u64,
+    /// Which noise.
+    draw: u64,
     arch: pulp::Arch,
 }
 
@@ -666,7 +703,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> Rule<F> for Typed<F, K, S> {
             scalars: &self.scalars,
             preparation: common.preparation,
             stream: common.stream,
-            t: common.t,
+            draw: common.draw,
             arch: common.arch,
         };
         pass.run(chunks, base, lanes, outcomes);
@@ -680,5 +717,203 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> Rule<F> for Typed<F, K, S> {
     }
     fn carry(&mut self, value: f64) {
         self.kernel.carry(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::*;
+    use crate::layout::Layout;
+    use crate::target::{DataSize, Prior};
+    use crate::units::{Integrator, Rate, StepSize};
+    use crate::{InverseTemperature, Schedule};
+
+    fn target(dim: usize) -> Target {
+        let n = DataSize::new(50).unwrap();
+        Target::new(Layout::flat(dim).unwrap(), n, Prior::gaussian(2.0)).unwrap()
+    }
+
+    fn algorithms() -> Vec<Algorithm> {
+        let step = StepSize::heavy_ball(1e-2, 0.9);
+        vec![
+            Santa::new(1e-2, 20).into(),
+            Santa::new(1e-2, 20).euler().into(),
+            Santa { gradient_at: GradientAt::Start, smoothing: 0.4, ..Santa::new(1e-2, 20) }.into(),
+            Santa::sampler(step.clone(), 5).into(),
+            Santa {
+                corrections: Corrections::On { guard: 0.1 },
+                ..Santa::sampler(step.clone(), 9)
+            }
+            .into(),
+            Sgld::new(Rate::lr(1e-2)).into(),
+            Psgld { gamma: Gamma::On { guard: 0.1 }, ..Psgld::new(Rate::lr(1e-2)) }.into(),
+            Sghmc::new(step.clone()).into(),
+            Sgnht::new(step.clone()).into(),
+            Msgnht::new(step).into(),
+            Sgd::new(1e-2).momentum(0.9).nesterov().into(),
+            Adagrad::new(1e-2).into(),
+            Adadelta::new(1.0).into(),
+            RmsProp { momentum: 0.5, ..RmsProp::new(1e-2) }.into(),
+            Adam::new(1e-2).into(),
+        ]
+    }
+
+    fn run<F: Real>(algorithm: &Algorithm, arch: pulp::Arch) -> Vec<F> {
+        const DIM: usize = 700;
+        let mut stepper: Stepper<F> = Stepper::new(algorithm.clone(), &target(DIM), 3, 0)
+            .unwrap()
+            .with_clip(Clip::Norm(5.0))
+            .unwrap()
+            .with_arch(arch);
+        // The first step clips, the others run on the single loop where there is one.
+        let mut theta: Vec<F> = (0..DIM).map(|i| F::from_f64((i as f64).sin() * 3.0)).collect();
+        for _ in 0..20 {
+            let gradient = theta.clone();
+            stepper.step(&mut theta, &gradient).unwrap();
+        }
+        theta
+    }
+
+    /// Noise has this test of its own; here it is the arithmetic of every kernel and the norm.
+    #[test]
+    fn every_dynamics_has_the_same_bits_on_every_instruction_set() {
+        for algorithm in algorithms() {
+            let best = (
+                run::<f32>(&algorithm, pulp::Arch::new()),
+                run::<f64>(&algorithm, pulp::Arch::new()),
+            );
+            let mut others = vec![pulp::Arch::Scalar];
+            #[cfg(target_arch = "x86_64")]
+            others.extend(pulp::x86::V3::try_new().map(pulp::Arch::V3));
+            for arch in others {
+                let other = (run::<f32>(&algorithm, arch), run::<f64>(&algorithm, arch));
+                assert!(best == other, "{} on {arch:?}", algorithm.name());
+            }
+        }
+    }
+
+    /// A table of exactly as many entries as there are parameters, over several segments.
+    #[test]
+    fn a_metric_sees_the_parameters_it_is_asked_about_and_no_others() {
+        struct Table(Vec<f64>);
+        impl SeparableMetric<f64> for Table {
+            fn evaluate(&self, first: usize, theta: &[f64], g: &mut [f64], dg: &mut [f64]) {
+                assert_eq!((g.len(), dg.len()), (theta.len(), theta.len()));
+                g.copy_from_slice(&self.0[first..first + theta.len()]);
+                dg.fill(0.0);
+            }
+        }
+        let layout = Layout::new([("a", vec![5]), ("b", vec![130]), ("c", vec![1])]).unwrap();
+        let target = Target::new(layout, DataSize::ONE, Prior::Flat).unwrap();
+        let table: Vec<f64> = (0..136).map(|i| 1.0 + i as f64).collect();
+        let descent = Santa {
+            metric: Metric::Given,
+            step: StepSize::heavy_ball(1e-3, 1e-9),
+            ..Santa::default()
+        };
+        let given = Psgld { metric: PsgldMetric::Given, noiseless: true, ..Psgld::default() };
+        for (algorithm, power) in [(Algorithm::from(descent), 2), (given.into(), 1)] {
+            let metric = Arc::new(Table(table.clone()));
+            let mut stepper = Stepper::with_metric(algorithm, &target, 1, 0, metric).unwrap();
+            let mut theta = vec![0.0; 136];
+            stepper.step(&mut theta, &[-1.0; 136]).unwrap();
+            for (i, x) in theta.iter().enumerate() {
+                let expected = table[i].powi(power) * 1e-3;
+                assert!((x / expected - 1.0).abs() < 1e-6, "{i}: {x}");
+            }
+        }
+    }
+
+    /// A skipped gradient leaves no trace: the run is the one that never saw it.
+    #[test]
+    fn a_skipped_step_has_not_happened() {
+        let settings = || Santa {
+            step: StepSize::paper(Schedule::power(1e-3, 0.0, -0.6), 2.0),
+            beta: InverseTemperature::posterior(),
+            ..Santa::new(1e-2, 40)
+        };
+        for bad_at in [0, 5] {
+            let policy = OnTrouble::Skip { at_most: 3 };
+            let build =
+                || settings().init::<f64>(&target(150), 1).unwrap().on_trouble(policy).unwrap();
+            let (mut clean, mut spoiled) = (build(), build());
+            let (mut a, mut b) = (vec![1.0; 150], vec![1.0; 150]);
+            for t in 0..30 {
+                if t == bad_at {
+                    let outcome = spoiled.step(&mut b, &[f64::NAN; 150]).unwrap();
+                    assert_eq!(outcome, StepOutcome::Skipped);
+                }
+                let gradient = a.clone();
+                clean.step(&mut a, &gradient).unwrap();
+                let gradient = b.clone();
+                spoiled.step(&mut b, &gradient).unwrap();
+                assert_eq!(a, b);
+            }
+            assert_eq!(clean.steps(), spoiled.steps());
+        }
+    }
+
+    /// After a roll-back everything is as it was, the step's number included, but the noise is new;
+    /// and a failure that comes back every time ends the run.
+    #[test]
+    fn a_roll_back_goes_back_in_time_with_new_noise() {
+        let policy = OnTrouble::RollBack { every: 4, at_most: 2 };
+        let new = Santa::new(Schedule::cosine(1e-2, 1e-3, 40), 40);
+        let mut stepper: Stepper<f64> =
+            new.init(&target(150), 1).unwrap().on_trouble(policy).unwrap();
+        let mut theta = vec![1.0; 150];
+        let mut after = Vec::new();
+        let mut walk = |stepper: &mut Stepper<f64>, theta: &mut Vec<f64>, n: u64| {
+            for _ in 0..n {
+                let gradient = theta.clone();
+                stepper.step(theta, &gradient).unwrap();
+            }
+            theta.clone()
+        };
+        let at_four = walk(&mut stepper, &mut theta, 4);
+        after.push(walk(&mut stepper, &mut theta, 2));
+        for _ in 0..2 {
+            let outcome = stepper.step(&mut theta, &[f64::NAN; 150]).unwrap();
+            assert_eq!(outcome, StepOutcome::RolledBack { to: 4 });
+            assert_eq!((&theta, stepper.steps()), (&at_four, 4));
+            after.push(walk(&mut stepper, &mut theta, 2));
+        }
+        assert!(after[0] != after[1] && after[1] != after[2] && after[0] != after[2]);
+        let error = stepper.step(&mut theta, &[f64::NAN; 150]).unwrap_err();
+        assert!(matches!(error, Error::GaveUp { failures: 3, .. }), "{error}");
+    }
+
+    #[test]
+    fn clipping_by_value_does_not_hide_an_infinity() {
+        let sgd = Sgd::new(1e-2).init::<f32>(&target(70), 1).unwrap();
+        let mut stepper = sgd.with_clip(Clip::Value(1.0)).unwrap();
+        let mut gradient = vec![5.0; 70];
+        let mut theta = vec![0.0f32; 70];
+        stepper.step(&mut theta, &gradient).unwrap();
+        assert!(theta.iter().all(|x| *x == -1e-2), "clipped");
+        gradient[69] = f32::NEG_INFINITY;
+        let message = stepper.step(&mut theta, &gradient).unwrap_err().to_string();
+        assert!(message.contains("the gradient is -inf"), "{message}");
+    }
+
+    /// What the friction and the vitals show in refinement is the friction that acts.
+    #[test]
+    fn a_friction_below_its_floor_is_raised_for_good_when_refinement_begins() {
+        let settings = Santa {
+            friction_floor: Some(1.0),
+            integrator: Integrator::Splitting,
+            exploration: Exploration::Steps(1),
+            ..Santa::new(1e-2, 10)
+        };
+        let settings = Santa { bounds_while_exploring: false, ..settings };
+        let mut stepper: Stepper<f64> = settings.init(&target(150), 1).unwrap();
+        let mut theta = vec![1.0; 150];
+        stepper.step(&mut theta, &[0.1; 150]).unwrap();
+        stepper.state_vector_mut("alpha_shift").unwrap().fill(-9.0);
+        stepper.step(&mut theta, &[0.1; 150]).unwrap();
+        let alpha0 = stepper.physics(0).unwrap().unwrap().alpha0;
+        assert!(stepper.friction().unwrap().unwrap().iter().all(|a| *a == alpha0));
+        assert!(stepper.vitals(&theta, &[0.1; 150]).unwrap().warnings().is_empty());
     }
 }

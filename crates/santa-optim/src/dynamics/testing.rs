@@ -195,7 +195,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 impl Case {
     fn start<F: Real>(&self) -> Start<'_> {
-        let stream = Stream::new(self.seed, self.chain, Purpose::Initialisation);
+        let stream = Stream::new(self.seed, self.chain, Purpose::Momenta);
         let normals = (0..MAX_SLOTS).map(|slot| self.normals::<F>(&stream, slot as u64)).collect();
         Start { case: self, normals }
     }

@@ -34,8 +34,8 @@ pub const MAX_SEGMENTS: usize = 1 << 20;
 pub const MAX_CHAINS: u32 = 1 << 24;
 /// Largest number of elements of one segment: 32 bits of the counter, four words a draw.
 pub const MAX_SEGMENT_LEN: usize = 1 << 33;
-/// Largest number of steps: 44 bits of the counter.
-pub const MAX_STEPS: u64 = 1 << 44;
+/// Largest number of steps: 36 of the counter's 44 bits for it; 8 are kept for steps made again.
+pub const MAX_STEPS: u64 = 1 << 36;
 
 /// What a random number is for. Streams of different purposes never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,10 @@ pub const MAX_STEPS: u64 = 1 << 44;
 pub enum Purpose {
     /// The diffusion of the dynamics.
     Dynamics,
-    /// Initial parameters and momenta.
+    /// Initial parameters.
     Initialisation,
+    /// Initial momenta.
+    Momenta,
     /// Orders of the data.
     Shuffling,
     /// Dropout masks.
@@ -66,6 +68,7 @@ impl Purpose {
             Purpose::Dropout => 3,
             Purpose::Variational => 4,
             Purpose::Data => 5,
+            Purpose::Momenta => 6,
             Purpose::Custom(code) => 128 + u32::from(code & 127),
         }
     }

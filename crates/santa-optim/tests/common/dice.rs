@@ -260,7 +260,7 @@ impl<'a> Dice<'a> {
                 ThermostatMass::Mass(self.number())
             },
             bounds_while_exploring: self.once_in(2),
-            friction_floor: self.fraction(),
+            friction_floor: self.maybe(Self::fraction),
             friction_ceiling: self.maybe(Self::number),
             initial_momentum: self.pick(&[InitialMomentum::Thermal, InitialMomentum::Zero]),
             adam_form: self.once_in(6),

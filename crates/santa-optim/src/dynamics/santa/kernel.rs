@@ -1,8 +1,9 @@
 //! The fused update of Santa, in the order of the paper's Algorithms 1 and 2.
 //!
-//! Every line works on a block of elements that sits in the first-level cache; options are decided
-//! once per block, outside the loops.
+//! Every line works on a lane of elements; options are decided once per lane, outside the loops. The
+//! settings that matter most have the same update once more, as a single loop, in `midpoint.rs`.
 
+use super::midpoint;
 use super::{
     AlphaInRefinement, Corrections, Diffusion, GradientAt, Metric, NoiseScale, Push, Santa,
     SecondMomentStart, SeparableMetric, Stage,
@@ -23,7 +24,7 @@ pub(crate) struct SantaKernel<F: Real> {
 
 /// $G_2$ of a step.
 #[derive(Clone, Copy, Debug)]
-enum Noise<F> {
+pub(super) enum Noise<F> {
     Off,
     /// The same standard deviation for all elements.
     Constant(F),
@@ -35,14 +36,14 @@ enum Noise<F> {
 
 /// How alpha moves in a step.
 #[derive(Clone, Copy, Debug)]
-struct Thermostat<F> {
-    moves: bool,
+pub(super) struct Thermostat<F> {
+    pub moves: bool,
     /// $\eta/\beta$, or zero when alpha only accumulates.
-    target: F,
+    pub target: F,
     /// 1 / mass
-    inverse_mass: F,
+    pub inverse_mass: F,
     /// Bounds of $\alpha - \alpha_0$, where they hold.
-    bounds: Option<(F, F)>,
+    pub bounds: Option<(F, F)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,23 +65,25 @@ pub(crate) struct Scalars<F> {
     gradient_at: GradientAt,
     halves: bool,
     adam_form: bool,
-    metric: Metric,
-    metric_moves: bool,
+    /// The first refining step: bounds that were not in force before are applied for good.
+    enters_refinement: bool,
+    pub(super) metric: Metric,
+    pub(super) metric_moves: bool,
     /// v starts from the first squared gradient, the smoothed gradient from the first.
     seed_v: bool,
     seed_smooth: bool,
-    sigma: F,
-    one_minus_sigma: F,
-    lambda: F,
+    pub(super) sigma: F,
+    pub(super) one_minus_sigma: F,
+    pub(super) lambda: F,
     smoothing: F,
     /// $\sqrt{\eta_t / \eta_{t-1}}$
     rescale: F,
     /// $\eta N$: multiplies the mean gradient.
-    eta_n: F,
+    pub(super) eta_n: F,
     /// $\alpha_0$
-    base: F,
-    noise: Noise<F>,
-    thermostat: Thermostat<F>,
+    pub(super) base: F,
+    pub(super) noise: Noise<F>,
+    pub(super) thermostat: Thermostat<F>,
     correction: Option<CorrectionScalars<F>>,
 }
 
@@ -122,10 +125,9 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
                 (_, AlphaInRefinement::Accumulating) => (true, 0.0),
                 (_, AlphaInRefinement::Frozen) => (false, 0.0),
             };
-            let bounds = (!explore || s.bounds_while_exploring).then(|| {
-                let (floor, ceiling) = s.friction_bounds(now.alpha0);
-                (real(floor - now.alpha0), real(ceiling - now.alpha0))
-            });
+            let bounds = s
+                .friction_bounds(&now)
+                .map(|(floor, ceiling)| (real(floor - now.alpha0), real(ceiling - now.alpha0)));
             Thermostat { moves, target: real(target), inverse_mass: real(1.0 / now.mass), bounds }
         };
 
@@ -156,6 +158,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             gradient_at: s.gradient_at,
             halves: s.push == Push::Halves,
             adam_form: s.adam_form,
+            enters_refinement: !explore && (c.t == 1 || s.stage(c.t - 1) == Stage::Exploring),
             metric: s.metric,
             metric_moves,
             seed_v: metric_moves
@@ -182,7 +185,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
     }
 
     fn writes(s: &Scalars<F>) -> [bool; SLOTS] {
-        let alpha = s.thermostat.moves || s.rescale != F::ONE;
+        let alpha = s.thermostat.moves || s.rescale != F::ONE || s.enters_refinement;
         let v = s.metric.keeps_history() && s.metric_moves;
         [true, alpha, v, s.smoothing != F::ZERO]
     }
@@ -201,43 +204,17 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             && s.correction.is_none()
             && s.smoothing == F::ZERO
             && s.rescale == F::ONE
-            && !(s.halves || s.adam_form || s.seed_v)
+            && !(s.halves || s.adam_form || s.seed_v || s.enters_refinement)
     }
 
     #[inline(always)]
     fn update_whole(s: &Scalars<F>, block: WholeBlock<'_, F>, health: &mut [F; BLOCK]) {
-        let WholeBlock { theta, gradient, ridge, zeta, state: [u, shift, v, _] } = block;
-        let (Some(u), Some(shift)) = (u.first_chunk_mut(), shift.first_chunk_mut()) else { return };
-        let mut none = [F::ZERO; BLOCK];
-        let v = v.first_chunk_mut().unwrap_or(&mut none);
-        let exploring = matches!(s.noise, Noise::Constant(_));
-        match (exploring, s.metric.keeps_history(), s.metric_moves) {
-            (true, true, true) => {
-                midpoint::<F, true, MOVES>(s, ridge, theta, gradient, zeta, u, shift, v, health);
-            }
-            (true, true, false) => {
-                midpoint::<F, true, FROZEN>(s, ridge, theta, gradient, zeta, u, shift, v, health);
-            }
-            (true, false, _) => {
-                midpoint::<F, true, IDENTITY>(s, ridge, theta, gradient, zeta, u, shift, v, health);
-            }
-            (false, true, true) => {
-                midpoint::<F, false, MOVES>(s, ridge, theta, gradient, zeta, u, shift, v, health);
-            }
-            (false, true, false) => {
-                midpoint::<F, false, FROZEN>(s, ridge, theta, gradient, zeta, u, shift, v, health);
-            }
-            (false, false, _) => {
-                midpoint::<F, false, IDENTITY>(
-                    s, ridge, theta, gradient, zeta, u, shift, v, health,
-                );
-            }
-        }
+        midpoint::update(s, block, health);
     }
 
     #[inline(always)]
     fn update(&self, s: &Scalars<F>, block: &mut Block<F, SLOTS>) {
-        let Block { theta, f, zeta, state: [u, shift, v, smooth], first } = block;
+        let Block { theta, f, zeta, state: [u, shift, v, smooth], first, filled } = block;
 
         if s.smoothing != F::ZERO {
             smooth_gradient(s, f, smooth);
@@ -273,6 +250,9 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
                 for i in 0..LANE {
                     g[i] = root_metric(s.lambda, v[i]);
                 }
+                if s.seed_v {
+                    g_before = g; // there was no metric before
+                }
                 if let Some(c) = &s.correction {
                     for i in 0..LANE {
                         let inverse_u = u[i] / (u[i] * u[i] + c.guard);
@@ -282,7 +262,8 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             }
             Metric::Given => {
                 if let Some(given) = &self.given {
-                    given.evaluate(*first, &theta.0, &mut g.0, &mut dg.0);
+                    let here = ..*filled;
+                    given.evaluate(*first, &theta.0[here], &mut g.0[here], &mut dg.0[here]);
                 }
                 g_before = g;
             }
@@ -302,7 +283,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             (Integrator::Splitting, GradientAt::Midpoint) => {
                 damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
                 heat(&s.thermostat, shift, u, F::ONE);
-                self.average_metric(*first, theta, &mut g, u);
+                self.average_metric(*first, *filled, theta, &mut g, u);
                 drift(theta, &g, u, F::ONE);
             }
             // Algorithm 1.
@@ -330,75 +311,25 @@ impl<F: Real> SantaKernel<F> {
     /// For a metric that is a function of theta: g averaged over the way that the drift will go,
     /// which keeps the second order.
     #[inline(always)]
-    fn average_metric(&self, first: usize, theta: &Lane<F>, g: &mut Lane<F>, u: &Lane<F>) {
+    fn average_metric(
+        &self,
+        first: usize,
+        filled: usize,
+        theta: &Lane<F>,
+        g: &mut Lane<F>,
+        u: &Lane<F>,
+    ) {
         if let Some(given) = &self.given {
             let mut there = *theta;
             drift(&mut there, g, u, F::ONE);
             let mut g_there = Lane::splat(F::ONE);
             let mut unused = Lane::splat(F::ZERO);
-            given.evaluate(first, &there.0, &mut g_there.0, &mut unused.0);
+            let here = ..filled;
+            given.evaluate(first, &there.0[here], &mut g_there.0[here], &mut unused.0[here]);
             for i in 0..LANE {
                 g[i] = F::HALF * (g[i] + g_there[i]);
             }
         }
-    }
-}
-
-/// Kinds of metric, for [`midpoint`].
-const MOVES: u8 = 0;
-const FROZEN: u8 = 1;
-const IDENTITY: u8 = 2;
-
-/// B O B A with the gradient at the midpoint, one element after another.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
-    s: &Scalars<F>,
-    ridge: F,
-    theta: &mut [F; BLOCK],
-    gradient: &[F; BLOCK],
-    zeta: &[F; BLOCK],
-    u: &mut [F; BLOCK],
-    shift: &mut [F; BLOCK],
-    v: &mut [F; BLOCK],
-    health: &mut [F; BLOCK],
-) {
-    let sd = if let Noise::Constant(sd) = s.noise { sd } else { F::ZERO };
-    let infinity = F::from_f64(f64::INFINITY);
-    let (floor, ceiling) = s.thermostat.bounds.unwrap_or((-infinity, infinity));
-    for i in 0..BLOCK {
-        let f = ridge.fma(theta[i], gradient[i]);
-        let mut check = F::ZERO;
-        let g = if METRIC == IDENTITY {
-            F::ONE
-        } else {
-            let mut v_i = v[i];
-            if METRIC == MOVES {
-                v_i = s.sigma.fma(v_i, s.one_minus_sigma * f * f);
-                v[i] = v_i;
-                check = v_i * F::ZERO;
-            }
-            root_metric(s.lambda, v_i)
-        };
-        let mut alpha = shift[i];
-        alpha = if alpha < floor { floor } else { alpha };
-        alpha = if alpha > ceiling { ceiling } else { alpha };
-        let half_damping = half_damping(s.base + alpha);
-        let mut kick = -(s.eta_n * g * f);
-        if EXPLORING {
-            kick = sd.fma(zeta[i], kick);
-        }
-        let u_i = u[i].fma(half_damping, kick) * half_damping;
-        u[i] = u_i;
-        if EXPLORING {
-            alpha = u_i.fma(u_i, -s.thermostat.target).fma(s.thermostat.inverse_mass, alpha);
-            shift[i] = alpha;
-            check = alpha.fma(F::ZERO, check);
-        }
-        // An infinite u makes theta one.
-        let theta_i = g.fma(u_i, theta[i]);
-        theta[i] = theta_i;
-        health[i] += theta_i.fma(F::ZERO, check);
     }
 }
 
@@ -447,7 +378,7 @@ fn damp_kick_damp<F: Real>(
 
 /// $e^{-\alpha/2}$
 #[inline(always)]
-fn half_damping<F: Real>(alpha: F) -> F {
+pub(super) fn half_damping<F: Real>(alpha: F) -> F {
     (-F::HALF * alpha).exp()
 }
 
@@ -466,7 +397,7 @@ fn smooth_gradient<F: Real>(s: &Scalars<F>, f: &mut Lane<F>, smooth: &mut Lane<F
 
 /// $g = 1/\sqrt{\lambda + \sqrt v}$
 #[inline(always)]
-fn root_metric<F: Real>(lambda: F, v: F) -> F {
+pub(super) fn root_metric<F: Real>(lambda: F, v: F) -> F {
     F::ONE / (lambda + v.sqrt()).sqrt()
 }
 
@@ -489,7 +420,7 @@ fn heat<F: Real>(thermostat: &Thermostat<F>, shift: &mut Lane<F>, u: &Lane<F>, p
     }
 }
 
-/// Where bounds hold, $\alpha$ is kept within them, for good if it moves.
+/// Where bounds hold, $\alpha$ is kept within them.
 #[inline(always)]
 fn clamp_friction<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>) {
     if let Some((floor, ceiling)) = s.thermostat.bounds {

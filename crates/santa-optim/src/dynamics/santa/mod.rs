@@ -3,6 +3,7 @@
 
 mod kernel;
 mod metric;
+mod midpoint;
 mod presets;
 #[cfg(test)]
 mod reference;
@@ -104,14 +105,15 @@ pub struct Santa {
     /// The gradient's push in one piece, or half after each half of the friction.
     pub push: Push,
     /// Rescale u and $\alpha - \alpha_0$ by $\sqrt{\eta_t/\eta_{t-1}}$ while exploring, which keeps p and
-    /// $\Xi$ continuous when $\eta$ changes.
+    /// $\Xi - \Xi_0$ continuous when $\eta$ changes; in the paper's units $\Xi_0 = C$ stays as well.
     pub rescale: bool,
     /// $\mu$: how slowly the friction reacts.
     pub thermostat_mass: ThermostatMass,
-    /// Least friction, as a multiple of $\alpha_0$. An element that left exploration with
+    /// Least friction, as a multiple of $\alpha_0$; `None` for no bound. An element that left exploration with
     /// $\alpha \le 0$ would never be damped.
-    pub friction_floor: f64,
-    /// Largest friction, as a multiple of $\alpha_0$; `None` for no bound (Euler: 1).
+    pub friction_floor: Option<f64>,
+    /// Largest friction, as a multiple of $\alpha_0$; `None` for no bound. Euler is unstable from
+    /// $\alpha = 2$ on.
     pub friction_ceiling: Option<f64>,
     /// Whether the bounds hold while exploring, too. A long descent heats the momentum, and the
     /// thermostat answers with friction that refinement would keep; bounds prevent that. A sampler
@@ -260,12 +262,18 @@ impl Santa {
             ThermostatMass::Mass(m) => check::positive("thermostat_mass.mass", m)?,
             ThermostatMass::Spread(r) => check::positive("thermostat_mass.spread", r)?,
         }
-        check::non_negative("friction_floor", self.friction_floor)?;
+        if let Some(floor) = self.friction_floor {
+            check::non_negative("friction_floor", floor)?;
+        }
         if let Some(ceiling) = self.friction_ceiling
-            && !(ceiling >= self.friction_floor && ceiling.is_finite())
+            && !(ceiling >= self.friction_floor.unwrap_or(0.0) && ceiling.is_finite())
         {
             let allowed = "it must be finite and not below friction_floor";
             return Err(Error::setting("friction_ceiling", ceiling, allowed));
+        }
+        if self.freeze_metric_after == Some(0) && self.metric.keeps_history() {
+            let allowed = "the metric would be frozen before it has seen a gradient; at least 1";
+            return Err(Error::setting("freeze_metric_after", 0, allowed));
         }
         if let NoiseScale::SecondMoment { divisor } = self.noise_scale {
             check::positive("noise_scale.divisor", divisor)?;
@@ -361,15 +369,12 @@ impl Santa {
         Ok(Physics { stage, eta: now.eta, beta: self.beta.at(t)?, alpha0, rescale, mass })
     }
 
-    /// Bounds of alpha.
-    pub(crate) fn friction_bounds(&self, alpha0: f64) -> (f64, f64) {
-        let ceiling = match (self.friction_ceiling, self.integrator) {
-            (Some(multiple), _) => multiple * alpha0,
-            // No damping is stronger than forgetting the velocity at once.
-            (None, Integrator::Euler) => alpha0.max(1.0),
-            (None, Integrator::Splitting) => f64::INFINITY,
-        };
-        (self.friction_floor * alpha0, ceiling)
+    /// Bounds of alpha where they hold: in refinement, and while exploring if so set.
+    pub(crate) fn friction_bounds(&self, physics: &Physics) -> Option<(f64, f64)> {
+        let hold = physics.stage == Stage::Refining || self.bounds_while_exploring;
+        let floor = self.friction_floor.map_or(f64::NEG_INFINITY, |x| x * physics.alpha0);
+        let ceiling = self.friction_ceiling.map_or(f64::INFINITY, |x| x * physics.alpha0);
+        hold.then_some((floor, ceiling))
     }
 
     fn metric_moves(&self, t: u64) -> bool {

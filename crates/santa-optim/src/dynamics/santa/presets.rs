@@ -9,7 +9,7 @@ use crate::target::DataSize;
 use crate::units::{Integrator, StepSize};
 
 impl Default for Santa {
-    /// Robust first: what [`Santa::new`] gives with `lr` 1e-3, a momentum of 0.9, and no exploration.
+    /// An optimizer: no exploration, `lr` 1e-3, a momentum of 0.9. What the other presets start from.
     fn default() -> Self {
         Santa {
             integrator: Integrator::Splitting,
@@ -30,10 +30,10 @@ impl Default for Santa {
             push: Push::Whole,
             rescale: true,
             thermostat_mass: ThermostatMass::Spread(0.1),
-            friction_floor: 0.5,
+            friction_floor: Some(0.5),
             friction_ceiling: Some(2.0),
             bounds_while_exploring: false,
-            initial_momentum: InitialMomentum::Thermal,
+            initial_momentum: InitialMomentum::Zero,
             adam_form: false,
         }
     }
@@ -63,6 +63,7 @@ impl Santa {
             beta: InverseTemperature::annealed(Schedule::power(1.0, 0.0, 0.5)),
             exploration: Exploration::Steps(steps / 2),
             bounds_while_exploring: true,
+            initial_momentum: InitialMomentum::Thermal,
             ..Santa::default()
         }
     }
@@ -74,6 +75,7 @@ impl Santa {
             step,
             exploration: Exploration::Always,
             freeze_metric_after: Some(warm_up),
+            initial_momentum: InitialMomentum::Thermal,
             ..Santa::default()
         }
     }
@@ -88,11 +90,8 @@ impl Santa {
     pub fn annealing(step: StepSize, beta: (f64, f64), steps: u64) -> Self {
         let exploring = (steps - steps / 8).max(1);
         let slope = (beta.1 - beta.0) / exploring as f64;
-        let schedule = if slope > 0.0 {
-            Schedule::power(slope, beta.0 / slope, 1.0)
-        } else {
-            Schedule::constant(beta.0)
-        };
+        // A slope that is not positive is refused when the dynamics are built.
+        let schedule = Schedule::power(slope, beta.0 / slope, 1.0);
         Santa {
             step,
             beta: InverseTemperature::annealed(schedule),
@@ -100,8 +99,9 @@ impl Santa {
             metric: Metric::Identity,
             diffusion: Diffusion::MatchFriction,
             thermostat_mass: ThermostatMass::Mass(4.0),
-            friction_floor: 1.0,
+            friction_floor: Some(1.0),
             friction_ceiling: None,
+            initial_momentum: InitialMomentum::Thermal,
             ..Santa::default()
         }
     }
@@ -119,8 +119,9 @@ impl Santa {
             diffusion: Diffusion::SameAsMetric,
             rescale: false,
             thermostat_mass: ThermostatMass::Mass(1.0),
-            friction_floor: 0.0,
+            friction_floor: None,
             friction_ceiling: None,
+            initial_momentum: InitialMomentum::Thermal,
             ..Santa::default()
         }
     }
@@ -132,8 +133,8 @@ impl Santa {
     /// prior; `steps_per_epoch` is the number of training sequences.
     pub fn authors(run: AuthorsRun, steps_per_epoch: u64) -> Self {
         let (smoothing, sigma, gamma, exploration) = match run {
-            AuthorsRun::Fnn400 => (0.4, 0.1, 0.7, 30 * steps_per_epoch),
-            AuthorsRun::Fnn800 => (0.5, 0.2, 0.3, 30 * steps_per_epoch),
+            AuthorsRun::Fnn400 => (0.4, 0.1, 0.7, steps_per_epoch.saturating_mul(30)),
+            AuthorsRun::Fnn800 => (0.5, 0.2, 0.3, steps_per_epoch.saturating_mul(30)),
             AuthorsRun::Cnn => (0.4, 0.8, 0.8, steps_per_epoch / 2),
             AuthorsRun::Rnn { eta, epochs, time_steps } => {
                 /// Share of the epochs that explore.
@@ -151,7 +152,7 @@ impl Santa {
         };
         /// Halved every so many epochs.
         const BLOCK_EPOCHS: u64 = 20;
-        let eta = Schedule::block_decay(4e-11, 0.5, BLOCK_EPOCHS * steps_per_epoch);
+        let eta = Schedule::block_decay(4e-11, 0.5, steps_per_epoch.saturating_mul(BLOCK_EPOCHS));
         Santa {
             metric: Metric::RmsProp { sigma },
             second_moment_start: SecondMomentStart::FirstSquaredGradient,
@@ -184,8 +185,7 @@ impl Santa {
         self
     }
 
-    /// Only refinement, with a moving $\alpha$: Santa-r. A ceiling keeps the growing friction in
-    /// the stable range.
+    /// Only refinement, with a moving $\alpha$: Santa-r. Its friction may only grow: mind the ceiling.
     pub fn refining_only(mut self, alpha: AlphaInRefinement) -> Self {
         self.exploration = Exploration::Never;
         self.alpha_in_refinement = alpha;

@@ -2,6 +2,7 @@
 //! paper has it. The fused kernel is tested against it under every combination of options.
 
 use super::*;
+use crate::dynamics::engine::{Context, Kernel};
 use crate::noise::{Purpose, Stream};
 use crate::schedule::Schedule;
 use crate::{Layout, Prior, Real, Stepper, Target};
@@ -16,6 +17,9 @@ struct Element {
     v: f64,
     f_smooth: f64,
 }
+
+/// A scalar step: settings, t, N, the element, its mean gradient, its noise.
+type Step = fn(&Santa, u64, f64, &mut Element, f64, f64);
 
 /// A metric for [`Metric::Given`]: g = 1 + sin(theta)/2.
 struct Wave;
@@ -82,7 +86,7 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
     };
     let lambda = if lambda_exploring { s.lambda } else { s.lambda_refining.unwrap_or(s.lambda) };
     let root = |v: f64| 1.0 / (lambda + v.sqrt()).sqrt();
-    let g_before;
+    let mut g_before;
     let mut g;
     match s.metric {
         Metric::Identity => (g, g_before) = (1.0, 1.0),
@@ -104,6 +108,9 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
                 };
             }
             g = root(e.v);
+            if t == 1 && s.second_moment_start == SecondMomentStart::FirstSquaredGradient {
+                g_before = g; // there was no metric before
+            }
         }
     }
 
@@ -157,20 +164,15 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
             *alpha += part * u * u / mu;
         }
     };
-    // Where bounds hold; a frozen alpha is not overwritten by them.
+    // Within its bounds, where they hold.
     let friction = |alpha: &mut f64| {
         if exploring && !s.bounds_while_exploring {
             return *alpha;
         }
-        let ceiling = match s.friction_ceiling {
-            Some(multiple) => multiple * alpha0,
-            None if s.integrator == Integrator::Euler => alpha0.max(1.0),
-            None => f64::INFINITY,
-        };
-        let bounded = alpha.max(s.friction_floor * alpha0).min(ceiling);
-        if exploring || s.alpha_in_refinement != AlphaInRefinement::Frozen {
-            *alpha = bounded;
-        }
+        let floor = s.friction_floor.map_or(f64::NEG_INFINITY, |multiple| multiple * alpha0);
+        let ceiling = s.friction_ceiling.map_or(f64::INFINITY, |multiple| multiple * alpha0);
+        let bounded = alpha.max(floor).min(ceiling);
+        *alpha = bounded;
         bounded
     };
     let push = -eta * n * g * f;
@@ -250,7 +252,7 @@ fn settings(case: u32) -> Santa {
             _ => AlphaInRefinement::Accumulating,
         },
         metric,
-        freeze_metric_after: yes(6).then_some(pick(7, 12)),
+        freeze_metric_after: yes(6).then_some(1 + pick(7, 12)),
         second_moment_start: if yes(8) {
             SecondMomentStart::Zero
         } else {
@@ -281,7 +283,7 @@ fn settings(case: u32) -> Santa {
         } else {
             ThermostatMass::Spread(0.5)
         },
-        friction_floor: if yes(17) { 0.0 } else { 0.9 },
+        friction_floor: [None, Some(0.0), Some(0.9)][pick(17, 3) as usize],
         friction_ceiling: yes(18).then_some(1.2),
         bounds_while_exploring: yes(21),
         initial_momentum: if yes(19) { InitialMomentum::Zero } else { InitialMomentum::Thermal },
@@ -358,14 +360,55 @@ fn the_fused_kernel_matches_the_scalar_reference_under_every_option() {
         let off = difference::<f64>(&s, len, step);
         assert!(off < 1e-9, "case {case}, f64: off by {off:e}\n{s:#?}");
         let off = difference::<f32>(&s, len, step);
-        assert!(off < 2e-3, "case {case}, f32: off by {off:e}\n{s:#?}");
+        // The corrections divide by u, which magnifies rounding.
+        let tolerance = if s.corrections == Corrections::Off { 2e-3 } else { 2e-2 };
+        assert!(off < tolerance, "case {case}, f32: off by {off:e}\n{s:#?}");
+    }
+}
+
+/// The presets run on the single loop of `midpoint.rs`: each of its six instances, at lengths with
+/// whole blocks alone, several of them, and a rest.
+#[test]
+fn the_single_loop_matches_the_scalar_reference_in_all_its_instances() {
+    let frozen = Some(5);
+    for exploration in [Exploration::Always, Exploration::Never, Exploration::Steps(7)] {
+        for (metric, freeze_metric_after) in [
+            (Metric::RmsProp { sigma: 0.9 }, None),
+            (Metric::RmsProp { sigma: 0.9 }, frozen),
+            (Metric::Adagrad, frozen),
+            (Metric::Identity, None),
+        ] {
+            for bounds_while_exploring in [false, true] {
+                let s = Santa {
+                    step: StepSize::paper(2e-3, 2.0),
+                    lambda: 0.05,
+                    exploration,
+                    metric,
+                    freeze_metric_after,
+                    bounds_while_exploring,
+                    ..Santa::default()
+                };
+                let n = DataSize::new(N).unwrap();
+                let target = Target::new(Layout::flat(1).unwrap(), n, Prior::Flat).unwrap();
+                let context = Context { t: 10, target: &target, segment: target.settings(0) };
+                let kernel = SantaKernel::<f64> { settings: s.clone(), given: None };
+                assert!(SantaKernel::has_whole(&kernel.scalars(&context).unwrap()), "{s:#?}");
+                for len in [128, 256, 300] {
+                    let off = difference::<f64>(&s, len, step);
+                    assert!(off < 1e-12, "f64: off by {off:e}\n{s:#?}");
+                    let off = difference::<f32>(&s, len, step);
+                    assert!(off < 1e-4, "f32: off by {off:e}\n{s:#?}");
+                }
+                let spoiled: Step = |s, t, n, e, f, z| step(s, t, n, e, 1.001 * f, z);
+                assert!(difference::<f64>(&s, 128, spoiled) > 1e-6);
+            }
+        }
     }
 }
 
 /// Mistakes in the reference must show, or the comparison proves nothing.
 #[test]
 fn the_comparison_notices_a_wrong_reference() {
-    type Step = fn(&Santa, u64, f64, &mut Element, f64, f64);
     let wrong: [(&str, Step); 4] = [
         ("noise of the wrong sign", |s, t, n, e, f, z| step(s, t, n, e, f, -z)),
         ("noise short of a root of two", |s, t, n, e, f, z| step(s, t, n, e, f, z * 0.5f64.sqrt())),

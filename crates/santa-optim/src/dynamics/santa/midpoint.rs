@@ -1,0 +1,88 @@
+//! Santa by the splitting with the gradient at the midpoint, and none of the special cases: the
+//! settings of the presets, as one loop that keeps everything in registers and runs at the speed of
+//! memory. The same numbers, up to rounding, as the general update in `kernel.rs`.
+
+use super::kernel::{Noise, Scalars, half_damping, root_metric};
+use crate::dynamics::engine::WholeBlock;
+use crate::real::{BLOCK, Real};
+
+/// Updates a block; see [`Kernel::update_whole`](crate::dynamics::engine::Kernel::update_whole).
+#[inline(always)]
+pub(super) fn update<F: Real>(s: &Scalars<F>, block: WholeBlock<'_, F>, health: &mut [F; BLOCK]) {
+    let WholeBlock { theta, gradient, ridge, zeta, state: [u, shift, v, _] } = block;
+    let (Some(u), Some(shift)) = (u.first_chunk_mut(), shift.first_chunk_mut()) else { return };
+    let mut none = [F::ZERO; BLOCK];
+    let v = v.first_chunk_mut().unwrap_or(&mut none);
+    let exploring = matches!(s.noise, Noise::Constant(_));
+    // A macro, not a function pointer: every instance must be inlined.
+    macro_rules! run {
+        ($exploring:literal, $metric:ident) => {
+            midpoint::<F, $exploring, $metric>(s, ridge, theta, gradient, zeta, u, shift, v, health)
+        };
+    }
+    match (exploring, s.metric.keeps_history(), s.metric_moves) {
+        (true, true, true) => run!(true, MOVES),
+        (true, true, false) => run!(true, FROZEN),
+        (true, false, _) => run!(true, IDENTITY),
+        (false, true, true) => run!(false, MOVES),
+        (false, true, false) => run!(false, FROZEN),
+        (false, false, _) => run!(false, IDENTITY),
+    }
+}
+
+/// Kinds of metric, for [`midpoint`].
+const MOVES: u8 = 0;
+const FROZEN: u8 = 1;
+const IDENTITY: u8 = 2;
+
+/// B O B A with the gradient at the midpoint, one element after another.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
+    s: &Scalars<F>,
+    ridge: F,
+    theta: &mut [F; BLOCK],
+    gradient: &[F; BLOCK],
+    zeta: &[F; BLOCK],
+    u: &mut [F; BLOCK],
+    shift: &mut [F; BLOCK],
+    v: &mut [F; BLOCK],
+    health: &mut [F; BLOCK],
+) {
+    let sd = if let Noise::Constant(sd) = s.noise { sd } else { F::ZERO };
+    let infinity = F::from_f64(f64::INFINITY);
+    let (floor, ceiling) = s.thermostat.bounds.unwrap_or((-infinity, infinity));
+    for i in 0..BLOCK {
+        let f = ridge.fma(theta[i], gradient[i]);
+        let mut check = F::ZERO;
+        let g = if METRIC == IDENTITY {
+            F::ONE
+        } else {
+            let mut v_i = v[i];
+            if METRIC == MOVES {
+                v_i = s.sigma.fma(v_i, s.one_minus_sigma * f * f);
+                v[i] = v_i;
+                check = v_i * F::ZERO;
+            }
+            root_metric(s.lambda, v_i)
+        };
+        let x = if shift[i] < floor { floor } else { shift[i] };
+        let shift_i = if x > ceiling { ceiling } else { x };
+        let half_damping = half_damping(s.base + shift_i);
+        let mut kick = -(s.eta_n * g * f);
+        if EXPLORING {
+            kick = sd.fma(zeta[i], kick);
+        }
+        let u_i = u[i].fma(half_damping, kick) * half_damping;
+        u[i] = u_i;
+        if EXPLORING {
+            let heat = u_i.fma(u_i, -s.thermostat.target);
+            shift[i] = heat.fma(s.thermostat.inverse_mass, shift_i);
+            check = shift[i].fma(F::ZERO, check);
+        }
+        // An infinite u makes theta one.
+        let theta_i = g.fma(u_i, theta[i]);
+        theta[i] = theta_i;
+        health[i] += theta_i.fma(F::ZERO, check);
+    }
+}
