@@ -246,11 +246,9 @@ fn santa_in_adams_form_with_a_constant_metric_is_adam() {
     let v: Vec<f64> = (0..DIM).map(|i| 0.5 + i as f64).collect();
     let santa = Santa {
         integrator: Integrator::Euler,
-        // For eta N = lr; `Practical` has a factor alpha in eta already.
-        step: StepSize::heavy_ball(lr, momentum),
+        step: StepSize::practical(lr, momentum),
         exploration: Exploration::Never,
-        metric: Metric::RmsProp { sigma: 0.99 },
-        freeze_metric_after: Some(0),
+        metric: Metric::RmsProp { sigma: constant },
         second_moment_start: SecondMomentStart::Zero,
         lambda: epsilon,
         initial_momentum: InitialMomentum::Zero,
@@ -286,12 +284,15 @@ fn santa_in_adams_form_with_a_constant_metric_is_adam() {
     }
     assert_same("Santa in Adam's form and the plain recursion", &ours, &plain);
 
-    let bare = with_v(Santa { adam_form: false, ..santa.clone() }.into());
-    assert_apart("without Adam's form", &bare, &plain);
+    // At a constant alpha, practical units have the momentum weight in eta instead: the same.
+    let bare = Santa { adam_form: false, ..santa.clone() };
+    assert_same("practical units without Adam's form", &with_v(bare.clone().into()), &plain);
+    let bare = Santa { step: StepSize::heavy_ball(lr, momentum), ..bare };
+    assert_apart("without the momentum weight", &with_v(bare.into()), &plain);
     let wider = with_v(Adam { epsilon: 2.0 * epsilon, ..adam.clone() }.into());
     assert_apart("with another epsilon", &ours, &wider);
 
-    let moving = trajectory(Santa { freeze_metric_after: None, ..santa });
+    let moving = trajectory(Santa { metric: Metric::RmsProp { sigma: 0.99 }, ..santa });
     let adaptive = trajectory(Adam { beta2: 0.99, ..adam });
     assert_apart("with the metric moving on both sides", &moving, &adaptive);
 }

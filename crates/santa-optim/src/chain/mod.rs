@@ -177,7 +177,8 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
             let lenient = self.stepper.trouble_policy() != OnTrouble::Stop;
             self.step_observed(|theta, gradient| {
                 match due.then(|| thermometer.observe(theta, gradient)) {
-                    None | Some(Err(Error::NotFinite { .. })) => Ok(()),
+                    None => Ok(()),
+                    Some(Err(_)) if lenient => Ok(()),
                     Some(outcome) => outcome,
                 }
             })?;

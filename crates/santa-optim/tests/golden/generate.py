@@ -3,9 +3,9 @@
 Writes `optimizers.json` beside this file, which `tests/golden.rs` compares with the library. To run
 it in a scratch virtual environment:
 
-    python3 -m venv /tmp/golden
-    /tmp/golden/bin/pip install torch numpy
-    /tmp/golden/bin/python crates/santa-optim/tests/golden/generate.py
+    python3 -m venv venv
+    venv/bin/pip install torch numpy
+    venv/bin/python crates/santa-optim/tests/golden/generate.py
 
 Nothing is random. The loss is
 
