@@ -864,7 +864,7 @@ mod tests {
             new.init(&target(150), 1).unwrap().on_trouble(policy).unwrap();
         let mut theta = vec![1.0; 150];
         let mut after = Vec::new();
-        let mut walk = |stepper: &mut Stepper<f64>, theta: &mut Vec<f64>, n: u64| {
+        let walk = |stepper: &mut Stepper<f64>, theta: &mut Vec<f64>, n: u64| {
             for _ in 0..n {
                 let gradient = theta.clone();
                 stepper.step(theta, &gradient).unwrap();
