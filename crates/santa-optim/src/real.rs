@@ -242,29 +242,6 @@ impl Real for f64 {
     }
 }
 
-/// Natural logarithm of a positive, normal `f32` (Cephes' polynomial).
-#[inline(always)]
-pub(crate) fn ln_f32(x: f32) -> f32 {
-    /// Bits of sqrt(1/2): the mantissa is taken from [sqrt(1/2), sqrt(2)).
-    const SQRT_HALF: u32 = 0x3f35_04f3;
-    let bits = x.to_bits();
-    let e = (bits.wrapping_sub(SQRT_HALF) as i32) >> 23;
-    let f = f32::from_bits(bits.wrapping_sub((e as u32) << 23)) - 1.0;
-    let e = e as f32;
-    let z = f * f;
-    let mut p = 7.037_683_6e-2f32;
-    p = p.fma(f, -1.151_461e-1);
-    p = p.fma(f, 1.167_699_9e-1);
-    p = p.fma(f, -1.242_014_1e-1);
-    p = p.fma(f, 1.424_932_3e-1);
-    p = p.fma(f, -1.666_805_7e-1);
-    p = p.fma(f, 2.000_071_5e-1);
-    p = p.fma(f, -2.499_999_4e-1);
-    p = p.fma(f, 0.333_333_3);
-    let y = e.fma(-2.121_944_4e-4, (f * z).fma(p, -0.5 * z));
-    e.fma(0.693_359_4, f + y)
-}
-
 /// Natural logarithm of a positive, normal `f64`, by the series of atanh.
 #[inline(always)]
 pub(crate) fn ln_f64(x: f64) -> f64 {
@@ -290,27 +267,6 @@ pub(crate) fn ln_f64(x: f64) -> f64 {
     p = p.fma(z, 2.0 / 5.0);
     p = p.fma(z, 2.0 / 3.0);
     e.fma(LN2_HI, (p * z).fma(s, e.fma(LN2_LO, 2.0 * s)))
-}
-
-/// `(sin 2 pi x, cos 2 pi x)` for `x` in [0, 1).
-#[inline(always)]
-pub(crate) fn sin_cos_turn_f32(x: f32) -> (f32, f32) {
-    let n = x.fma(4.0, ROUND_F32);
-    let quadrant = n.to_bits();
-    let r = (x - (n - ROUND_F32) * 0.25) * std::f32::consts::TAU;
-    let z = r * r;
-    let mut s = -1.951_529_6e-4f32;
-    s = s.fma(z, 8.332_161e-3);
-    s = s.fma(z, -1.666_665_5e-1);
-    let s = (s * z).fma(r, r);
-    let mut c = 2.443_315_7e-5f32;
-    c = c.fma(z, -1.388_731_6e-3);
-    c = c.fma(z, 4.166_664_6e-2);
-    let c = (c * z).fma(z, z.fma(-0.5, 1.0));
-    let (sin, cos) = if quadrant & 1 != 0 { (c, s) } else { (s, c) };
-    let sin_sign = (quadrant & 2) << 30;
-    let cos_sign = (quadrant.wrapping_add(1) & 2) << 30;
-    (f32::from_bits(sin.to_bits() ^ sin_sign), f32::from_bits(cos.to_bits() ^ cos_sign))
 }
 
 /// `(sin 2 pi x, cos 2 pi x)` for `x` in [0, 1), by Taylor polynomials on |r| <= pi/4.
@@ -366,10 +322,6 @@ mod tests {
     #[test]
     fn logarithms_agree_with_the_standard_library() {
         for x in sweep(1e-9, 3.0, 100_001) {
-            let narrow = x as f32;
-            let exact = f64::from(narrow).ln();
-            let error = (f64::from(ln_f32(narrow)) - exact).abs();
-            assert!(error < 2e-7 * exact.abs().max(1e-1), "f32 ln({x}): {error}");
             let error = (ln_f64(x) - x.ln()).abs();
             assert!(error < 8e-16 * x.ln().abs().max(1e-1), "f64 ln({x}): {error}");
         }
@@ -378,10 +330,6 @@ mod tests {
     #[test]
     fn sine_and_cosine_agree_with_the_standard_library() {
         for x in sweep(0.0, 0.999_999_9, 100_001) {
-            let narrow = x as f32;
-            let (s, c) = sin_cos_turn_f32(narrow);
-            let (es, ec) = (f64::from(narrow) * std::f64::consts::TAU).sin_cos();
-            assert!((f64::from(s) - es).abs() < 2e-7 && (f64::from(c) - ec).abs() < 2e-7);
             let (s, c) = sin_cos_turn_f64(x);
             let (es, ec) = (x * std::f64::consts::TAU).sin_cos();
             assert!((s - es).abs() < 1e-15 && (c - ec).abs() < 1e-15, "{x}");

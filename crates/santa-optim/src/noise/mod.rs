@@ -261,5 +261,5 @@ mod tests {
         let wide = w.iter().fold(0, |sum, x| mix(sum, x.to_bits()));
         assert_eq!((narrow, wide), GOLDEN, "{narrow:#x} {wide:#x}");
     }
-    const GOLDEN: (u64, u64) = (0x0bc8_c111_4edb_dbc9, 0xfea3_ce27_13ad_99cc);
+    const GOLDEN: (u64, u64) = (0x80e7_e9ac_1174_ef33, 0xfea3_ce27_13ad_99cc);
 }
