@@ -18,13 +18,15 @@ pub enum OnTrouble {
     /// gradient is noticed before anything has moved, and the next step may be tried.
     #[default]
     Stop,
-    /// Leave out a step whose gradient is not finite; an error after too many in a row. A state that
+    /// Do not make a step whose gradient is not finite: nothing changes, its number and its noise are
+    /// for the next gradient; an error after too many in a row. A state that
     /// overflows by itself is still an error.
     Skip {
         /// Failures in a row that are put up with.
         at_most: u32,
     },
-    /// Go back to the last good state, kept every so many steps.
+    /// Go back to the last good state, kept every so many steps, and back in time; the noise of the
+    /// steps made again is new.
     RollBack {
         /// Steps between the states that are kept.
         every: u64,

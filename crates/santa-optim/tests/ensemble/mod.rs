@@ -7,7 +7,7 @@
 //! squared standard error.
 //!
 //! A check fails when the mean is more than [`LIMIT`] standard errors off. For normal means that has
-//! a chance of 3.8e-8; the whole suite makes fewer than [`MOST_CHECKS`] checks, so a run on a fresh
+//! a chance of 3.8e-8; each test file makes fewer than [`MOST_CHECKS`] checks, so a run of it on a fresh
 //! seed raises a false alarm with a chance below 2e-5. Seeds are fixed; to see the rate, run
 //!
 //! ```text
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Standard errors that a check puts up with.
 pub const LIMIT: f64 = 5.5;
-/// Bound on the number of checks in all statistical tests together, for the false-alarm rate.
+/// Bound on the number of checks in one test file, for the false-alarm rate.
 pub const MOST_CHECKS: u64 = 500;
 
 static CHECKS: AtomicU64 = AtomicU64::new(0);
