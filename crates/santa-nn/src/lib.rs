@@ -1,0 +1,5 @@
+//! The paper's networks as fast native potentials on flat buffers.
+#![doc = ""]
+
+pub mod kernels;
+mod layers;
