@@ -70,6 +70,12 @@ pub(crate) struct Shard<'a, F> {
     pub partial: &'a [F],
 }
 
+/// All shards of a batch, in their order.
+pub(crate) trait Shards<F>: Sync {
+    /// A shard, or `None` after the last.
+    fn shard(&self, index: usize) -> Option<Shard<'_, F>>;
+}
+
 /// A differentiable function of an input and parameters.
 ///
 /// All buffers hold examples one after the other and are exactly as long as [`Layer::sizes`] says,
@@ -124,7 +130,7 @@ pub(crate) trait Layer<F: Scalar>: Debug + Send + Sync {
     fn gradient(
         &self,
         _piece: Range<usize>,
-        _shards: &dyn Fn(usize) -> Option<Shard<'_, F>>,
+        _shards: &dyn Shards<F>,
         _gradient: &mut [F],
     ) {
     }
