@@ -23,6 +23,9 @@ pub fn zeros<F: Real>(len: usize) -> Buffer<F> {
 
 /// The element types of a network: `f32` and `f64`. What [`Real`] is, with vector registers.
 pub trait Scalar: Real {
+    /// A byte's value.
+    fn from_byte(byte: u8) -> Self;
+
     /// A vector register.
     #[doc(hidden)]
     type Vector<S: Simd>: Copy;
@@ -71,6 +74,11 @@ macro_rules! scalar {
      $vectors_mut:ident, $load_part:ident, $store_part:ident) => {
         impl Scalar for $scalar {
             type Vector<S: Simd> = S::$vector;
+
+            #[inline(always)]
+            fn from_byte(byte: u8) -> Self {
+                Self::from(byte)
+            }
 
             #[inline(always)]
             fn lanes<S: Simd>() -> usize {

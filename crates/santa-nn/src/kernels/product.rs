@@ -78,61 +78,28 @@ impl<'a, F> View<'a, F> {
     }
 }
 
-/// A product whose k axis lies in several buffers.
-pub trait Parts<'a, F>: Copy {
-    /// The next part of k: its length, A, and the rows of B. `None` after the last.
-    fn part(self, index: usize) -> Option<(usize, View<'a, F>, &'a [F])>;
-}
-
-impl<'a, F: 'a, P> Parts<'a, F> for P
-where
-    P: Copy + Fn(usize) -> Option<(usize, View<'a, F>, &'a [F])>,
-{
-    #[inline(always)]
-    fn part(self, index: usize) -> Option<(usize, View<'a, F>, &'a [F])> {
-        self(index)
-    }
-}
-
 /// C = start + A B, where A is m x k, the rows of B lie `n` apart, and those of C too.
 ///
 /// `skip_zeros` leaves out the k at which a whole sliver of A is zero: worth it where most of A is.
-pub fn multiply<'a, F: Scalar>(
+pub fn multiply<F: Scalar>(
     [m, n, k]: [usize; 3],
-    a: View<'a, F>,
-    b: &'a [F],
-    start: Start<'_, F>,
-    c: &mut [F],
-    skip_zeros: bool,
-) {
-    let part = move |index: usize| (index == 0).then_some((k, a, b));
-    multiply_parts([m, n], part, start, c, skip_zeros);
-}
-
-/// [`multiply`] with a k axis in several buffers, summed in their order.
-pub fn multiply_parts<'a, F: Scalar>(
-    [m, n]: [usize; 2],
-    parts: impl Parts<'a, F>,
+    a: View<'_, F>,
+    b: &[F],
     mut start: Start<'_, F>,
     c: &mut [F],
     skip_zeros: bool,
 ) {
     let c = &mut c[..m * n];
     let arch = Arch::new();
+    let stretches = k.div_ceil(DEPTH);
     F::with_packing(|packed, kept| {
-        let mut index = 0;
-        while let Some((k, a, b)) = parts.part(index) {
-            let stretches = k.div_ceil(DEPTH);
-            for stretch in 0..stretches {
-                let k0 = stretch * k / stretches;
-                let depth = (stretch + 1) * k / stretches - k0;
-                let a = a.from(0, k0);
-                let b = &b[k0 * n..(k0 + depth) * n];
-                let (c, packed, kept) = (&mut *c, &mut *packed, &mut *kept);
-                arch.dispatch(Stretch { m, n, depth, a, b, start, c, skip_zeros, packed, kept });
-                start = Start::Present;
-            }
-            index += 1;
+        for stretch in 0..stretches {
+            let k0 = stretch * k / stretches;
+            let depth = (stretch + 1) * k / stretches - k0;
+            let (a, b) = (a.from(0, k0), &b[k0 * n..(k0 + depth) * n]);
+            let (c, packed, kept) = (&mut *c, &mut *packed, &mut *kept);
+            arch.dispatch(Stretch { m, n, depth, a, b, start, c, skip_zeros, packed, kept });
+            start = Start::Present;
         }
     });
     match start {
@@ -599,22 +566,6 @@ mod tests {
     #[test]
     fn products_have_the_bits_of_the_plain_sum_in_double_precision() {
         products_match_the_reference::<f64>();
-    }
-
-    #[test]
-    fn a_k_axis_in_parts_gives_the_bits_of_one_piece() {
-        let [m, n, k] = [13, 50, 40];
-        let (a, b) = (numbers::<f32>(k * m, 0), numbers::<f32>(k * n, 1));
-        let (mut whole, mut parted) = (vec![0.0; m * n], vec![0.0; m * n]);
-        multiply([m, n, k], View::columns(&a, m), &b, Start::Zero, &mut whole, false);
-        let cut = |part: usize| [0, 7, 7, 40].get(part..part + 2).map(|edges| (edges[0], edges[1]));
-        let (a, b) = (&a[..], &b[..]);
-        let parts = |part: usize| {
-            let (from, to) = cut(part)?;
-            Some((to - from, View::columns(&a[from * m..], m), &b[from * n..]))
-        };
-        multiply_parts([m, n], &parts, Start::Zero, &mut parted, false);
-        assert_eq!(whole, parted);
     }
 
     #[test]
