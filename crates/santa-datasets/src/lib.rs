@@ -1,0 +1,22 @@
+//! Data.
+
+mod bounded;
+pub mod catalog;
+mod checksum;
+pub mod error;
+pub mod idx;
+pub mod images;
+pub mod mnist;
+pub mod progress;
+pub mod sequences;
+pub mod split;
+pub mod store;
+
+pub use bounded::MAX_INFLATED;
+pub use catalog::Resource;
+pub use error::{Error, Result};
+pub use images::Images;
+pub use mnist::Mnist;
+pub use sequences::Sequences;
+pub use split::Split;
+pub use store::Store;
