@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Whether the file at `path` has the content of `resource`. `plain` says that it is not
+const BUFFER: usize = 1 << 16;
+
+/// Whether `file`, which is at `path`, has the content of `resource`. `plain` says that it is not
 /// compressed although the resource is.
-pub(crate) fn check(resource: &Resource, path: &Path, plain: bool) -> Result<()> {
-    const BUFFER: usize = 1 << 16;
-    let file = File::open(path).map_err(Error::io("reading", path))?;
+pub(crate) fn check(resource: &Resource, file: &File, path: &Path, plain: bool) -> Result<()> {
     let reader = BufReader::with_capacity(BUFFER, file);
     let (what, found) = match resource.content {
         Content::Gzip(limit) if !plain => {
@@ -23,7 +23,7 @@ pub(crate) fn check(resource: &Resource, path: &Path, plain: bool) -> Result<()>
     let found = match found {
         Ok(found) => found,
         // Corrupt compressed data are a wrong content, not a trouble of the file system.
-        Err(error) if !plain && error.raw_os_error().is_none() => format!("none ({error})"),
+        Err(error) if error.raw_os_error().is_none() => format!("none ({error})"),
         Err(error) => return Err(Error::io("reading", path)(error)),
     };
     if found == resource.sha256 {
@@ -36,7 +36,7 @@ pub(crate) fn check(resource: &Resource, path: &Path, plain: bool) -> Result<()>
 /// The sum of at most one byte more than `limit`, which is enough to be wrong.
 fn sum(reader: impl Read, limit: u64) -> std::io::Result<String> {
     let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
+    let mut buffer = vec![0; BUFFER];
     let mut reader = reader.take(limit.saturating_add(1));
     loop {
         match reader.read(&mut buffer)? {

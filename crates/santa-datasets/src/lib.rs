@@ -3,6 +3,8 @@
 mod bounded;
 pub mod catalog;
 mod checksum;
+#[cfg(feature = "download")]
+mod download;
 pub mod error;
 pub mod idx;
 pub mod images;

@@ -4,6 +4,7 @@ use crate::catalog::{Content, Resource};
 use crate::checksum;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the data folder.
@@ -134,7 +135,8 @@ impl Store {
         match self.find(resource) {
             Some(path) => {
                 let plain = Some(&path) == self.plain_path(resource).as_ref();
-                checksum::check(resource, &path, plain)
+                let file = File::open(&path).map_err(Error::io("reading", &path))?;
+                checksum::check(resource, &file, &path, plain)
             }
             None => Err(self.missing(resource, "there is no such file".to_owned())),
         }

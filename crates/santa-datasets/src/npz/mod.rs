@@ -1,8 +1,8 @@
 //! Arrays of numbers from `.npz` files: zip archives of `.npy` members, stored or deflated.
 //!
-//! The archive and the headers are read here, without a crate for zip or npy: of those looked at,
-//! none bounds what a hostile directory or header makes it allocate, and none knows the shapes of
-//! files written by Python 2, `(200L, 88L)`, which the weights of the paper's authors are.
+//! The archive and the headers are read here. The crate for such files (`npyz` 0.9) allocates what
+//! the header's length field says, up to 4 GB, before it reads on, and does not know the shapes that
+//! Python 2 wrote, `(200L, 88L)`, which those in the weights of the paper's authors are.
 
 mod npy;
 #[cfg(test)]
