@@ -7,6 +7,8 @@ mod checksum;
 mod download;
 pub mod error;
 pub mod idx;
+#[cfg(feature = "images")]
+pub mod image_folder;
 pub mod images;
 pub mod matlab;
 pub mod mnist;

@@ -1,13 +1,15 @@
-//! Cell arrays of `uint8` matrices from MATLAB 5 files: what the polyphonic sets are.
+//! Cell arrays of matrices of bytes from MATLAB 5 files: what the polyphonic sets are.
 //!
 //! A file is a header of 128 bytes and a list of elements. An element is a tag (type, length) and
 //! its bytes; one of type `miMATRIX` is a variable, made of elements itself: flags, dimensions,
 //! name, and values or, for a cell array, one `miMATRIX` for each cell. One of type `miCOMPRESSED`
 //! is another element, deflated.
 //!
-//! Read are cell arrays of two-dimensional `uint8` matrices, compressed or not. Cells in cells,
-//! other classes in cells, big-endian files and other versions are refused. Variables that are no
-//! cell arrays are passed over.
+//! Read are cell arrays of two-dimensional real matrices whose values are stored as bytes,
+//! compressed or not. That is not only the class `uint8`: MATLAB stores any matrix in the smallest
+//! type that holds its values, so a `double` matrix of zeros and ones is bytes in a file. Cells in
+//! cells, other contents of cells, big-endian files and other versions are refused. Variables that
+//! are no cell arrays are passed over.
 
 mod elements;
 #[cfg(test)]
@@ -31,7 +33,8 @@ const MAX_CELLS: usize = 1 << 20;
 /// Classes of arrays.
 mod mx {
     pub const CELL: u8 = 1;
-    pub const UINT8: u8 = 9;
+    /// From `double` to `uint64`.
+    pub const NUMBERS: std::ops::RangeInclusive<u8> = 6..=15;
 }
 
 /// A matrix of bytes.
@@ -136,7 +139,7 @@ fn variable(file: &str, element: &Element<'_>) -> Result<Option<(String, Vec<Mat
         }
         cells.push(matrix(file, &cell)?);
     }
-    let expected = head.len(&parts)?;
+    let (_, _, expected) = head.size(file)?;
     if cells.len() != expected {
         let reason = format!("{} cells, where the dimensions say {expected}", cells.len());
         return Err(Error::format(file, element.start, reason));
@@ -159,23 +162,19 @@ fn matrix(file: &str, element: &Element<'_>) -> Result<Matrix> {
     if head.class == mx::CELL {
         return Err(error("a cell array in a cell; only matrices are read".to_owned()));
     }
-    if head.class != mx::UINT8 || head.complex {
-        return Err(error(format!(
-            "a cell of class {}{}; only real matrices of uint8 (class {}) are read",
-            head.class,
-            if head.complex { ", complex" } else { "" },
-            mx::UINT8
-        )));
+    if !mx::NUMBERS.contains(&head.class) || head.complex {
+        let complex = if head.complex { ", complex" } else { "" };
+        let reason = "only real numbers are read (classes 6 to 15)";
+        return Err(error(format!("a cell of class {}{complex}; {reason}", head.class)));
     }
     let values = parts.expect(mi::UINT8, "the values of a matrix")?.bytes();
-    let expected = head.len(&parts)?;
+    let (rows, columns, expected) = head.size(file)?;
     if values.len() != expected {
         return Err(error(format!("{} values, the dimensions say {expected}", values.len())));
     }
     if parts.next()?.is_some() {
         return Err(error("there is more in this matrix than its values".to_owned()));
     }
-    let [rows, columns] = head.size;
     Ok(Matrix { rows, columns, values: values.to_vec(), offset })
 }
 
@@ -183,8 +182,9 @@ fn matrix(file: &str, element: &Element<'_>) -> Result<Matrix> {
 struct Head {
     class: u8,
     complex: bool,
-    /// Rows and columns.
-    size: [usize; 2],
+    /// Rows and columns as they are in the file, and where.
+    size: [i32; 2],
+    size_at: usize,
     name: String,
 }
 
@@ -198,19 +198,10 @@ impl Head {
             return Err(parts.error(flags.start, "the flags of an array are cut off"));
         };
         let dimensions = parts.expect(mi::INT32, "the dimensions of an array")?;
-        let (words, rest) = dimensions.bytes().as_chunks::<4>();
-        let size: Vec<usize> = words
-            .iter()
-            .map_while(|word| usize::try_from(i32::from_le_bytes(*word)).ok())
-            .collect();
-        let size = match size[..] {
-            [rows, columns] if words.len() == 2 && rest.is_empty() => [rows, columns],
-            // Arrays of other classes may have any number of dimensions: they are passed over.
-            _ if ![mx::CELL, mx::UINT8].contains(&class) => [0, 0],
-            _ => {
-                let reason = "an array whose dimensions are not two numbers, zero or more";
-                return Err(parts.error(dimensions.start, reason));
-            }
+        let size = match dimensions.bytes().as_chunks::<4>() {
+            (&[rows, columns], []) => [rows, columns].map(i32::from_le_bytes),
+            // Only arrays that are passed over may have other numbers of dimensions.
+            _ => [-1, -1],
         };
         let name = parts.expect(mi::INT8, "the name of an array")?;
         let text = str::from_utf8(name.bytes()).ok().filter(|text| text.len() <= LONGEST_NAME);
@@ -218,13 +209,19 @@ impl Head {
             return Err(parts.error(name.start, "the name of an array is no text, or too long"));
         };
         let complex = flag_bits & COMPLEX != 0;
-        Ok(Head { class, complex, size, name: text.to_owned() })
+        let size_at = dimensions.start;
+        Ok(Head { class, complex, size, size_at, name: text.to_owned() })
     }
 
-    fn len(&self, parts: &Elements<'_>) -> Result<usize> {
-        let [rows, columns] = self.size;
-        rows.checked_mul(columns).ok_or_else(|| {
-            parts.error(0, format!("an array of {rows} x {columns} does not fit in memory"))
+    /// Rows, columns, and their product.
+    fn size(&self, file: &str) -> Result<(usize, usize, usize)> {
+        let [rows, columns] = self.size.map(|size| usize::try_from(size).ok());
+        let size = rows.zip(columns).and_then(|(rows, columns)| {
+            rows.checked_mul(columns).map(|product| (rows, columns, product))
+        });
+        size.ok_or_else(|| {
+            let reason = "an array whose dimensions are not two numbers, zero or more";
+            Error::format(file, self.size_at, reason)
         })
     }
 }

@@ -1,6 +1,9 @@
 //! The reader on files made here.
 
 use super::*;
+
+const DOUBLE: u8 = 6;
+const UINT8: u8 = 9;
 use flate2::{Compression, write::ZlibEncoder};
 use std::io::Write;
 
@@ -36,7 +39,7 @@ fn bytes(rows: i32, columns: i32, values: &[u8]) -> Vec<u8> {
         1..=4 => small(mi::UINT8 as u16, values),
         _ => element(mi::UINT8, values),
     };
-    array(mx::UINT8, &[rows, columns], "", &values)
+    array(UINT8, &[rows, columns], "", &values)
 }
 
 fn cells(name: &str, list: &[Vec<u8>]) -> Vec<u8> {
@@ -89,8 +92,22 @@ fn cells_are_read_compressed_or_not() {
 }
 
 #[test]
+fn doubles_that_are_stored_as_bytes_are_read() {
+    let matrix = |kind, values: &[u8]| {
+        let size = [1, values.len() as i32];
+        file(&[cells("x", &[array(DOUBLE, &size, "", &element(kind, values))])])
+    };
+    assert_eq!(
+        parse(&matrix(mi::UINT8, &[0, 1, 1, 0, 1])).unwrap()["x"][0].values(),
+        [0, 1, 1, 0, 1]
+    );
+    const STORED_AS_DOUBLE: u32 = 9;
+    let error = parse(&matrix(STORED_AS_DOUBLE, &[0; 8])).unwrap_err().to_string();
+    assert!(error.contains("the values of a matrix should be of type 2, not 9"), "{error}");
+}
+
+#[test]
 fn variables_that_are_no_cells_are_passed_over() {
-    const DOUBLE: u8 = 6;
     let volume = array(DOUBLE, &[2, 2, 2], "volume", &[]);
     let mut elements = example();
     elements.insert(0, volume);
@@ -126,12 +143,12 @@ fn other_kinds_of_files_are_refused_by_name() {
 
 #[test]
 fn cells_in_cells_and_other_classes_are_refused() {
-    const DOUBLE: u8 = 6;
     let nested = cells("deep", &[cells("", &[cells("", &[])])]);
     assert!(refusal(&[nested]).contains("a cell array in a cell"));
-    let double = array(DOUBLE, &[1, 1], "", &element(9, &[0; 8]));
-    assert!(refusal(&[cells("x", &[double])]).contains("a cell of class 6"));
-    let other = array(mx::UINT8, &[1, 8], "", &element(mi::INT8, &[0; 8]));
+    const CHAR: u8 = 4;
+    let text = array(CHAR, &[1, 8], "", &element(mi::UINT8, &[0; 8]));
+    assert!(refusal(&[cells("x", &[text])]).contains("a cell of class 4"));
+    let other = array(UINT8, &[1, 8], "", &element(mi::INT8, &[0; 8]));
     assert!(refusal(&[cells("x", &[other])]).contains("should be of type 2, not 1"));
     assert!(refusal(&[element(mi::UINT8, &[0; 8])]).contains("where a variable should be"));
 }
