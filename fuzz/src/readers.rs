@@ -107,7 +107,7 @@ pub fn image(bytes: &[u8]) {
         resize: Some(Resize::Covering { height: 9, width: 7 }),
         crop: Some(Crop { height: 6, width: 5, place: Place::Random }),
         flip: true,
-        grey: bytes.len() % 2 == 0,
+        grey: bytes.len().is_multiple_of(2),
         seed: 0,
     };
     let mut pixels = Vec::new();

@@ -26,8 +26,7 @@ pub struct Idx {
     pub values: Vec<u8>,
 }
 
-/// Reads a file, plain or gzip'd (which its first bytes tell), of at most
-/// [`MAX_INFLATED`](crate::MAX_INFLATED) bytes.
+/// Reads a file, plain or gzip'd (which its first bytes tell), of at most [`MAX_INFLATED`] bytes.
 pub fn read(path: impl AsRef<Path>) -> Result<Idx> {
     read_within(path, MAX_INFLATED)
 }

@@ -14,8 +14,10 @@ mod fuzzed;
 use santa::noise::{Purpose, Stream};
 use std::path::Path;
 
+type Reader = fn(&[u8]);
+
 /// Each reader, with its folder in the corpus.
-const READERS: [(&str, fn(&[u8])); 5] = [
+const READERS: [(&str, Reader); 5] = [
     ("idx", fuzzed::idx),
     ("gzip_idx", fuzzed::gzip_idx),
     ("matlab", fuzzed::matlab),

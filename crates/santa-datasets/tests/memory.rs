@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use flate2::Compression;
-use flate2::write::{GzEncoder, ZlibEncoder};
+use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use santa_datasets::{idx, matlab, npz};
 use std::io::Write;
 
@@ -51,6 +51,25 @@ fn matlab_bomb(zeros: u64) -> Vec<u8> {
     file
 }
 
+/// An archive with a deflated array of zeros.
+fn npz_bomb(zeros: u64) -> Vec<u8> {
+    const DEFLATED: u8 = 8;
+    let name = b"x.npy";
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    (0..zeros / MIB).for_each(|_| encoder.write_all(&vec![0; MIB as usize]).unwrap());
+    let packed = encoder.finish().unwrap();
+    // Version, flags, method, time, date, CRC (never reached), lengths, length of the name.
+    let mut common = vec![0, 0, 0, 0, DEFLATED, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for word in [packed.len() as u32, zeros as u32, name.len() as u32] {
+        common.extend(word.to_le_bytes());
+    }
+    let mut file = [b"PK\x03\x04", &common[..], name, &packed].concat();
+    let directory = (file.len() as u32).to_le_bytes();
+    file.extend([b"PK\x01\x02\0\0", &common[..], &[0; 14], name].concat());
+    file.extend([b"PK\x05\x06\0\0\0\0\x01\0\x01\0\0\0\0\0", &directory[..], &[0, 0]].concat());
+    file
+}
+
 #[test]
 fn bombs_and_promises_cost_little() {
     const SMALL: u64 = 8 * MIB;
@@ -64,6 +83,7 @@ fn bombs_and_promises_cost_little() {
     let understated = gzip_bomb(&claims(10), BOMB);
     let truncated = &honest[..honest.len() / 100];
     let matlab_bomb = matlab_bomb(BOMB);
+    let npz_bomb = npz_bomb(BOMB);
 
     for (what, cost) in [
         ("a promise of 4 GB", cost(|| drop(refused(&claims(u32::MAX), u64::MAX)))),
@@ -79,8 +99,11 @@ fn bombs_and_promises_cost_little() {
         ("a MATLAB bomb beyond the limit", {
             cost(|| drop(matlab::from_bytes("bomb", &matlab_bomb, 32 * MIB).unwrap_err()))
         }),
-        ("an archive that is no archive", {
-            cost(|| drop(npz::from_bytes("bomb", &honest, 32 * MIB).unwrap_err()))
+        ("an npz bomb beyond the limit", {
+            cost(|| {
+                let error = npz::from_bytes("bomb", &npz_bomb, 32 * MIB).unwrap_err().to_string();
+                assert!(error.contains("the member should take 134217728 bytes"), "{error}");
+            })
         }),
     ] {
         assert!(cost.iter().all(|cost| *cost < SMALL), "{what}: {cost:?}");
