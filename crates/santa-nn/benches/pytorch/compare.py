@@ -18,9 +18,9 @@ threads. Each case is built in several ways, since which one is fastest depends 
     gru-200            one sequence of 500 steps of 88 keys, learned initial state
 
 Each round takes the cases in turn, first every PyTorch variant, then our benchmark, so that a
-machine that slows down slows both. A round yields the best step of each; the table has the best and
-the median over the rounds, and the page faults of a step. A ratio below 1 means that our step is the
-faster one.
+machine that slows down slows both. A round yields the best step of each; the table has the best
+and the median over the rounds, and the page faults of a step. A ratio below 1 means that our step
+is the faster one.
 """
 
 import argparse
@@ -33,6 +33,7 @@ import statistics
 import subprocess
 import sys
 import time
+import types
 import typing
 
 import torch
@@ -52,6 +53,7 @@ RATE = 1e-6
 WARM_UP = 5
 # However slow a step is, a round makes this many.
 LEAST_STEPS = 3
+CRATE = pathlib.Path(__file__).resolve().parents[2]
 # What our benchmark knows.
 OURS = ("fnn-400", "fnn-800", "cnn-paper", "cnn-authors", "gru-200")
 
@@ -155,7 +157,11 @@ def classifier(case, name, mode=None, channels_last=False, **how):
         return F.cross_entropy(model(x), labels)
 
     if mode:
-        loss = torch.compile(loss, mode=mode)
+        # Graphs are kept by code object: with one of its own, no variant recompiles another.
+        loss = types.FunctionType(
+            loss.__code__.replace(co_name=f"{case} {name}"), globals(), closure=loss.__closure__
+        )
+        loss = torch.compile(loss, mode=mode, dynamic=False)
     return Variant(name, lambda: loss(x, labels), adam(model, **(how or {"fused": True})))
 
 
@@ -174,6 +180,7 @@ def custom(name, loops):
 def variants(case, compiled):
     """Name and constructor of each way to build a case."""
     if case == "gru-200":
+        # Not compiled: torch.compile would unroll every step of the sequence.
         yield "nn.GRU", lambda name: recurrent(name, TorchGru)
         yield "custom function", lambda name: custom(name, PLAIN_LOOPS)
         yield "custom function, scripted", lambda name: custom(name, scripted_loops())
@@ -220,8 +227,7 @@ def find_benchmark():
     """The path of our benchmark's binary, built if need be."""
     command = ["cargo", "bench", "-p", "santa-nn", "--bench", "models", "--no-run"]
     command.append("--message-format=json")
-    here = pathlib.Path(__file__).resolve().parent
-    run = subprocess.run(command, cwd=here, stdout=subprocess.PIPE, text=True)
+    run = subprocess.run(command, cwd=CRATE, stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
         sys.exit(f"`{' '.join(command)}` failed; --pytorch-only does without")
     for line in run.stdout.splitlines():
@@ -233,9 +239,10 @@ def find_benchmark():
 
 def run_benchmark(binary, case):
     """The row of a case, with the peak of the machine that the benchmark saw."""
-    run = subprocess.run([binary, "--bench", "--json", case], stdout=subprocess.PIPE, text=True)
+    command = [binary, "--json", case, "--bench"]  # as cargo would call it
+    run = subprocess.run(command, cwd=CRATE, stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
-        sys.exit(f"`{binary} --json {case}` failed")
+        sys.exit(f"`{' '.join(command)}` failed")
     report = json.loads(run.stdout.splitlines()[-1])
     if report["threads"] != THREADS:
         sys.exit(f"our benchmark ran with {report['threads']} threads instead of {THREADS}")
@@ -267,7 +274,8 @@ def row(name, rounds, ours=None):
 
 
 def print_table(built, ours, rounds):
-    print(f"float32, {THREADS} threads of {os.cpu_count()}, torch {torch.__version__}, {rounds} rounds")
+    print(f"float32, {THREADS} threads of {os.cpu_count()}, torch {torch.__version__}, "
+          f"{rounds} rounds")
     print("ms per step: best and median over the rounds, best of each part; page faults per step;")
     print("ours / PyTorch: best / best and median / median")
     titles = ("best", "median", "forward", "backward", "optim.", "faults", "ratio", "median")
@@ -278,16 +286,27 @@ def print_table(built, ours, rounds):
             print(row(variant.name, variant.rounds, ours.get(case)))
         if case in ours:
             print(row("ours", ours[case]))
-    for case in ours:
-        our_best, our_median = best_and_median(ours[case])
-        fastest = min(built[case], key=lambda variant: best_and_median(variant.rounds)[0])
-        compared = {"PyTorch's best": fastest}
-        if case == "gru-200":
-            compared |= {v.name: v for v in built[case] if v.name in ("nn.GRU", "custom function")}
-        for title, variant in compared.items():
-            best, median = best_and_median(variant.rounds)
-            shown = f"{title} ({variant.name})" if title != variant.name else title
-            print(f"{case} against {shown}: {our_best / best:.2f}, median {our_median / median:.2f}")
+    for case, our_rounds in ours.items():
+        print_ratios(case, built[case], our_rounds)
+
+
+def print_ratios(case, variants_of_case, our_rounds):
+    """Our best round, and its ratio to PyTorch's best; for the GRU, to each kind of it."""
+    ours = min(our_rounds, key=lambda one: one["ms_per_step"])
+    print(
+        f"{case}: {ours['ms_per_step']:.2f} ms, {ours['gflops']:.0f} GFLOP/s, "
+        f"{ours['share_of_peak']:.0%} of the peak for products"
+    )
+    our_best, our_median = best_and_median(our_rounds)
+    kinds = ["nn.GRU", "custom function"] if case == "gru-200" else [""]
+    for kind in kinds:
+        candidates = [variant for variant in variants_of_case if variant.name.startswith(kind)]
+        if not candidates:
+            continue
+        fastest = min(candidates, key=lambda variant: best_and_median(variant.rounds))
+        best, median = best_and_median(fastest.rounds)
+        shown = fastest.name if kind else f"PyTorch, {fastest.name}"
+        print(f"  against {shown}: {our_best / best:.2f}, median {our_median / median:.2f}")
 
 
 def arguments():

@@ -1,7 +1,7 @@
 """The paper's recurrent network in PyTorch, twice: `nn.GRU`, and a function with its own backward.
 
-Both return the loss of one sequence x_1 .. x_T: binary cross-entropy summed over the keys, mean over
-the steps, where x_t is predicted from h_{t-1} and h_0 = tanh(b_0) is learned:
+Both return the loss of one sequence x_1 .. x_T: binary cross-entropy summed over the keys, mean
+over the steps, where x_t is predicted from h_{t-1} and h_0 = tanh(b_0) is learned:
 
     r, z = sigmoid(x W + h U + b)
     c    = tanh(x W_c + b_c + r * (h U_c))
@@ -68,8 +68,8 @@ def backward_steps(
 class Recurrence(torch.autograd.Function):
     """h_0 .. h_T from A = x W + b of the T steps, h_0 and U = [U_r U_z U_c].
 
-    The loops over the steps have one product of a matrix and a vector each; the rest of the backward
-    pass, the gradient of U among it, is computed for all steps at once.
+    The loops over the steps have one product of a matrix and a vector each; the rest of the
+    backward pass, the gradient of U among it, is computed for all steps at once.
     """
 
     @staticmethod

@@ -242,7 +242,8 @@ def dense_cases():
         [dense(9), "relu", dense(7), "tanh", dense(5), "sigmoid", dense(3)],
         3,
     )
-    yield feed_forward("dense, logits in the hundreds", [6], [dense(5), "relu", dense(4)], 7, gain=40)
+    layers = [dense(5), "relu", dense(4)]
+    yield feed_forward("dense, logits in the hundreds", [6], layers, 7, gain=40)
 
 
 def conv_cases():
