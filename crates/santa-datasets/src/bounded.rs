@@ -71,8 +71,13 @@ impl<R: Read> Bounded<R> {
         }
     }
 
-    pub fn error(&self, reason: String) -> Error {
-        Error::Format { file: self.file.clone(), offset: self.position, reason }
+    /// An error at a place that was passed.
+    pub fn error_at(&self, offset: u64, reason: String) -> Error {
+        Error::Format { file: self.file.clone(), offset, reason }
+    }
+
+    fn error(&self, reason: String) -> Error {
+        self.error_at(self.position, reason)
     }
 
     fn corrupt(&self, error: &std::io::Error) -> Error {
@@ -86,8 +91,8 @@ impl<R: Read> Bounded<R> {
 /// A whole file, if it is a regular one of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let failed = || Error::io("reading", path);
-    let mut file = File::open(path).map_err(failed())?;
-    let metadata = file.metadata().map_err(failed())?;
+    // Asked before it is opened: opening a pipe would wait for its other end.
+    let metadata = std::fs::metadata(path).map_err(failed())?;
     if !metadata.is_file() {
         let kind = std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
         return Err(failed()(kind));
@@ -96,10 +101,11 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
         let reason = format!("the file has {} bytes, at most {limit} are read", metadata.len());
         return Err(Error::format(&path.display().to_string(), 0, reason));
     }
+    let file = File::open(path).map_err(failed())?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(metadata.len() as usize).map_err(|error| {
         failed()(std::io::Error::new(ErrorKind::OutOfMemory, error.to_string()))
     })?;
-    file.by_ref().take(limit).read_to_end(&mut bytes).map_err(failed())?;
+    file.take(limit).read_to_end(&mut bytes).map_err(failed())?;
     Ok(bytes)
 }

@@ -33,7 +33,7 @@ pub enum Content {
 }
 
 impl Resource {
-    /// The most bytes that the file may have.
+    /// The most bytes that the file may have, compressed or not.
     pub(crate) fn max_len(&self) -> u64 {
         /// For the headers of gzip, and of stored blocks, of what cannot be compressed.
         const SLACK: u64 = 1 << 16;
@@ -41,11 +41,6 @@ impl Resource {
             Content::Exact(bytes) => bytes,
             Content::Gzip(inflated) => inflated + inflated / 1024 + SLACK,
         }
-    }
-
-    /// What a reader may hold of it.
-    pub(crate) fn max_content(&self) -> u64 {
-        self.max_len()
     }
 
     /// Its name without folders.

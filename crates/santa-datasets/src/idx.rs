@@ -48,23 +48,25 @@ pub fn from_bytes(file: &str, bytes: &[u8], limit: u64) -> Result<Idx> {
 }
 
 fn parse<R: Read>(mut source: Bounded<R>) -> Result<Idx> {
-    let magic = source.take(4, "the magic number")?;
+    /// Where the type and the dimensions are.
+    const KIND: u64 = 2;
+    const DIMENSIONS: u64 = 4;
+    let magic = source.take(DIMENSIONS, "the magic number")?;
     let [0, 0, kind, dimensions] = magic[..] else {
-        return Err(source.error(format!(
-            "an IDX file begins with two zero bytes, this one with {:#04x} {:#04x}",
-            magic[0], magic[1]
-        )));
+        let found = magic[..2].escape_ascii();
+        let reason = format!("an IDX file begins with two zero bytes, this one with \"{found}\"");
+        return Err(source.error_at(0, reason));
     };
     if kind != UNSIGNED_BYTES {
-        return Err(source.error(format!(
-            "values of type {kind:#04x}; only unsigned bytes ({UNSIGNED_BYTES:#04x}) are read"
-        )));
+        let reason = format!("values of type {kind}; only bytes ({UNSIGNED_BYTES}) are read");
+        return Err(source.error_at(KIND, reason));
     }
     let header = source.take(4 * u64::from(dimensions), "the dimensions")?;
     let sizes = header.as_chunks().0.iter().map(|word| u32::from_be_bytes(*word));
     let count = sizes.clone().try_fold(1u64, |product, size| product.checked_mul(size.into()));
     let Some(count) = count else {
-        return Err(source.error("the dimensions multiply to more than 2^64".to_owned()));
+        let reason = "the dimensions multiply to more than 2^64".to_owned();
+        return Err(source.error_at(DIMENSIONS, reason));
     };
     let values = source.take(count, "the values")?;
     source.finish()?;
@@ -120,8 +122,9 @@ mod tests {
 
     #[test]
     fn a_wrong_magic_number_and_type_are_named_with_their_place() {
-        assert!(refusal(b"PNG...").starts_with("it.idx: at byte 4: an IDX file begins with two"));
-        assert!(refusal(&[0, 0, 0xd, 1, 0, 0, 0, 0]).contains("values of type 0x0d"));
+        assert!(refusal(b"PNG...").starts_with("it.idx: at byte 0: an IDX file begins with two"));
+        let floats = [0, 0, 13, 1, 0, 0, 0, 0];
+        assert!(refusal(&floats).starts_with("it.idx: at byte 2: values of type 13"));
     }
 
     #[test]

@@ -64,8 +64,8 @@ impl Mnist {
         let part = |pixels: &Resource, labels: &Resource| {
             let path = store.fetch(pixels)?;
             let labels_path = store.fetch(labels)?;
-            let pixels = idx::read_within(&path, pixels.max_content())?;
-            let labels = idx::read_within(labels_path, labels.max_content())?;
+            let pixels = idx::read_within(&path, pixels.max_len())?;
+            let labels = idx::read_within(labels_path, labels.max_len())?;
             images(&path.display().to_string(), pixels, labels)
         };
         Ok(Mnist {

@@ -71,10 +71,10 @@ impl Progress for Bar {
     fn report(&mut self, event: Event<'_>) {
         match event {
             Event::Started { url, done, total } => {
-                self.0.set_draw_target(indicatif::ProgressDrawTarget::stderr());
                 self.0.set_message(url.rsplit('/').next().unwrap_or(url).to_owned());
                 total.map_or_else(|| self.0.unset_length(), |total| self.0.set_length(total));
                 self.0.set_position(done);
+                self.0.set_draw_target(indicatif::ProgressDrawTarget::stderr());
             }
             Event::Received { done } => self.0.set_position(done),
             Event::Failed { url, reason } => self.0.println(format!("{url}: {reason}")),

@@ -75,8 +75,8 @@ impl Store {
         cache: Option<PathBuf>,
     ) -> Result<Self> {
         let cache = cache.map(|folder| folder.join("santa"));
-        let (root, origin) = None
-            .or(argument.map(|root| (root, Origin::Argument)))
+        let (root, origin) = argument
+            .map(|root| (root, Origin::Argument))
             .or(environment.map(|root| (root, Origin::Environment)))
             .or(cache.map(|root| (root, Origin::Cache)))
             .ok_or_else(|| {
@@ -231,6 +231,7 @@ fn user_cache() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::catalog;
+    use sha2::{Digest, Sha256};
 
     #[test]
     fn the_argument_comes_before_the_environment_and_the_cache() {
@@ -260,5 +261,27 @@ mod tests {
                 assert!(text.contains(part), "{part} is not in: {text}");
             }
         }
+    }
+    #[test]
+    fn a_compressed_file_may_be_there_plain() {
+        let root = format!("santa-datasets-store-{}", std::process::id());
+        let root = std::env::temp_dir().join(root);
+        std::fs::create_dir_all(&root).unwrap();
+        let sum: String = Sha256::digest(b"plain").iter().map(|b| format!("{b:02x}")).collect();
+        let resource = Resource {
+            path: "digits.gz",
+            sha256: Box::leak(sum.into_boxed_str()),
+            content: Content::Gzip(5),
+            mirrors: &[],
+        };
+        let store = Store::new(Some(root.clone())).unwrap();
+        assert_eq!(store.find(&resource), None);
+        std::fs::write(root.join("digits"), b"plain").unwrap();
+        assert_eq!(store.fetch(&resource).unwrap(), root.join("digits"));
+        store.verify(&resource).unwrap();
+        std::fs::write(root.join("digits"), b"plane").unwrap();
+        let text = store.verify(&resource).unwrap_err().to_string();
+        assert!(text.contains("digits: SHA-256 of the file is"), "{text}");
+        std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -64,6 +64,7 @@ fn download_by(
 ) -> Result<(), Failure> {
     let mut part = Part::open(path)?;
     if path.is_file() {
+        part.discard_if_empty();
         return Ok(()); // another process was faster
     }
     let mut reasons = Vec::new();
@@ -100,6 +101,7 @@ fn from_mirror(
                 Ok(()) => return Ok(Ok(())),
                 Err(Error::Checksum { what, expected, found, .. }) => {
                     part.truncate()?;
+                    furthest = 0;
                     // The beginning may have come from another mirror's copy, or an older one.
                     if !resumed {
                         let reason = format!("SHA-256 of {what} is {found}, expected {expected}");
@@ -165,7 +167,10 @@ fn attempt(
     loop {
         match body.read(&mut buffer) {
             Ok(0) => break,
-            Ok(count) if part.len + count as u64 > max => return Ok(too_long()),
+            Ok(count) if part.len + count as u64 > max => {
+                part.truncate()?;
+                return Ok(too_long());
+            }
             Ok(count) => part.append(&buffer[..count])?,
             Err(error) => return Ok(Outcome::Interrupted(error.to_string())),
         }

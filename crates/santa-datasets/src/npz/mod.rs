@@ -4,6 +4,7 @@
 //! the header's length field says, up to 4 GB, before it reads on, and does not know the shapes that
 //! Python 2 wrote, `(200L, 88L)`, which those in the weights of the paper's authors are.
 
+mod header;
 mod npy;
 #[cfg(test)]
 mod tests;
