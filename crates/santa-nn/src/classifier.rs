@@ -109,8 +109,11 @@ impl<F: Scalar> Network<F> {
         examples.check(self.input_len(), classes)?;
         let all = Selection { examples, indices: None };
         let shards = self.predict(theta, &all, |first, logits| {
-            let labels = (first..).map(|i| examples.label(i));
-            loss::evaluate(logits, labels, classes)
+            let rows = logits.len() / classes;
+            let labels = (first..first + rows).map(|i| examples.label(i));
+            let mut losses = vec![0.0; rows];
+            let wrong = loss::evaluate(logits, labels, classes, &mut losses);
+            (losses.iter().sum::<f64>(), wrong)
         });
         let n = examples.len() as f64;
         Ok(Evaluation {

@@ -1,6 +1,7 @@
 //! Labelled examples in memory, as bytes or as numbers, shared and never copied.
 
 use crate::kernels::Scalar;
+use pulp::Arch;
 use santa::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -138,18 +139,14 @@ impl Examples {
         let (scale, shift) = (F::from_f64(self.scale), F::from_f64(self.shift));
         match &self.values {
             Values::Bytes(bytes) => {
-                to.iter_mut().zip(&bytes[place]).for_each(|(to, x)| *to = F::from_byte(*x));
+                convert(&bytes[place], to, |x| F::from_byte(x) * scale + shift);
             }
-            Values::Single(values) => to
-                .iter_mut()
-                .zip(&values[place])
-                .for_each(|(to, x)| *to = F::from_f64(f64::from(*x))),
+            Values::Single(values) => {
+                convert(&values[place], to, |x| F::from_f64(f64::from(x)) * scale + shift);
+            }
             Values::Double(values) => {
-                to.iter_mut().zip(&values[place]).for_each(|(to, x)| *to = F::from_f64(*x))
+                convert(&values[place], to, |x| F::from_f64(x) * scale + shift);
             }
-        }
-        if (self.scale, self.shift) != (1.0, 0.0) {
-            to.iter_mut().for_each(|to| *to = to.fma(scale, shift));
         }
     }
 
@@ -172,6 +169,14 @@ impl Examples {
             ))),
         }
     }
+}
+
+/// Converts element by element, for the instruction set at hand.
+fn convert<T: Copy, F: Scalar>(from: &[T], to: &mut [F], value: impl Fn(T) -> F) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || from.iter().zip(to).for_each(|(from, to)| *to = value(*from)),
+    );
 }
 
 /// Some of the examples, in the order of a minibatch.

@@ -9,6 +9,7 @@ mod layers;
 mod loss;
 mod network;
 mod parallel;
+mod variational;
 
 pub use architecture::{Architecture, Convolution, Layer, Pooling};
 pub use classifier::{Classifier, Evaluation};
@@ -16,3 +17,4 @@ pub use examples::Examples;
 pub use initialise::Initialiser;
 pub use kernels::{Buffer, Scalar, zeros};
 pub use network::Network;
+pub use variational::{KlWeight, ScaleMixture, Variational};

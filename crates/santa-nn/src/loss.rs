@@ -4,56 +4,73 @@
 //! \qquad \frac{\partial L}{\partial z_{ij}} = \frac{p_{ij} - [j = y_i]}{n} $$
 
 use crate::kernels::Scalar;
+use pulp::Arch;
 
 /// Turns logits into log probabilities, row by row.
 pub(crate) fn log_softmax<F: Scalar>(logits: &mut [F], classes: usize) {
-    for row in logits.chunks_exact_mut(classes) {
-        let (largest, sum) = shifted_sum(row);
-        let log = F::from_f64(largest.to_f64() + sum.ln());
-        row.iter_mut().for_each(|z| *z -= log);
-    }
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for row in logits.chunks_exact_mut(classes) {
+                let (largest, sum) = shifted_sum(row);
+                let log = F::from_f64(largest.to_f64() + sum.ln());
+                row.iter_mut().for_each(|z| *z -= log);
+            }
+        },
+    );
 }
 
-/// The sum of $-\log p_{i, y_i}$; the derivatives of it times `weight` go to `d`.
+/// $-\log p_{i, y_i}$ for each row; the derivatives of their sum times `weight` go to `d`.
 pub(crate) fn cross_entropy<F: Scalar>(
     logits: &[F],
     labels: impl Iterator<Item = usize>,
     classes: usize,
     weight: F,
     d: &mut [F],
-) -> f64 {
-    let mut loss = 0.0;
-    let rows = logits.chunks_exact(classes).zip(d.chunks_exact_mut(classes));
-    for ((z, d), label) in rows.zip(labels) {
-        let (largest, sum) = shifted_sum(z);
-        loss += sum.ln() - (z[label] - largest).to_f64();
-        let scale = weight / F::from_f64(sum);
-        for (d, z) in d.iter_mut().zip(z) {
-            *d = (*z - largest).exp() * scale;
-        }
-        d[label] -= weight;
-    }
-    loss
+    losses: &mut [f64],
+) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let rows = logits.chunks_exact(classes).zip(d.chunks_exact_mut(classes));
+            for (((z, d), label), loss) in rows.zip(labels).zip(losses) {
+                let (largest, sum) = shifted_sum(z);
+                *loss = sum.ln() - (z[label] - largest).to_f64();
+                let scale = weight / F::from_f64(sum);
+                for (d, z) in d.iter_mut().zip(z) {
+                    *d = (*z - largest).exp() * scale;
+                }
+                d[label] -= weight;
+            }
+        },
+    );
 }
 
-/// The sum of $-\log p_{i, y_i}$ and the number of rows whose largest logit is not their label's.
+/// $-\log p_{i, y_i}$ for each row, and the number of rows whose largest logit is not their label's.
 pub(crate) fn evaluate<F: Scalar>(
     logits: &[F],
     labels: impl Iterator<Item = usize>,
     classes: usize,
-) -> (f64, usize) {
-    let (mut loss, mut wrong) = (0.0, 0);
-    for (z, label) in logits.chunks_exact(classes).zip(labels) {
-        let (largest, sum) = shifted_sum(z);
-        loss += sum.ln() - (z[label] - largest).to_f64();
-        // A NaN is wrong; of several that are largest, the first counts.
-        let found = z.iter().position(|z| *z == largest);
-        wrong += usize::from(found != Some(label) || !sum.is_finite());
-    }
-    (loss, wrong)
+    losses: &mut [f64],
+) -> usize {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let mut wrong = 0;
+            for ((z, label), loss) in logits.chunks_exact(classes).zip(labels).zip(losses) {
+                let (largest, sum) = shifted_sum(z);
+                *loss = sum.ln() - (z[label] - largest).to_f64();
+                // A NaN is wrong; of several that are largest, the first counts.
+                let found = z.iter().position(|z| *z == largest);
+                wrong += usize::from(found != Some(label) || !sum.is_finite());
+            }
+            wrong
+        },
+    )
 }
 
 /// The largest element, and $\sum_k e^{z_k - \max}$. A NaN shows in the sum.
+#[inline(always)]
 fn shifted_sum<F: Scalar>(row: &[F]) -> (F, f64) {
     let largest = row[1..].iter().fold(row[0], |a, b| if *b > a { *b } else { a });
     let sum = row.iter().map(|z| (*z - largest).exp()).fold(F::ZERO, |a, b| a + b);
@@ -68,7 +85,9 @@ mod tests {
     fn large_logits_do_not_overflow() {
         let mut logits = [1000.0f32, 998.0, -1000.0];
         let mut d = [0.0; 3];
-        let loss = cross_entropy(&logits, [1].into_iter(), 3, 1.0, &mut d);
+        let mut loss = [0.0];
+        cross_entropy(&logits, [1].into_iter(), 3, 1.0, &mut d, &mut loss);
+        let [loss] = loss;
         let expected = 2.0 + (-2.0f64).exp().ln_1p();
         assert!((loss - expected).abs() < 1e-6 && (d.iter().sum::<f32>()).abs() < 1e-6);
         log_softmax(&mut logits, 3);
@@ -79,15 +98,16 @@ mod tests {
     fn a_nan_is_an_error_and_shows_in_the_loss() {
         for logits in [[f64::NAN, 1.0], [1.0, f64::NAN]] {
             for label in [0, 1] {
-                let (loss, wrong) = evaluate(&logits, [label].into_iter(), 2);
-                assert!(loss.is_nan() && wrong == 1);
+                let mut loss = [0.0];
+                assert_eq!(evaluate(&logits, [label].into_iter(), 2, &mut loss), 1);
+                assert!(loss[0].is_nan());
             }
         }
     }
 
     #[test]
     fn the_first_of_equal_logits_is_the_prediction() {
-        assert_eq!(evaluate(&[1.0f32, 1.0], [0].into_iter(), 2).1, 0);
-        assert_eq!(evaluate(&[1.0f32, 1.0], [1].into_iter(), 2).1, 1);
+        assert_eq!(evaluate(&[1.0f32, 1.0], [0].into_iter(), 2, &mut [0.0]), 0);
+        assert_eq!(evaluate(&[1.0f32, 1.0], [1].into_iter(), 2, &mut [0.0]), 1);
     }
 }

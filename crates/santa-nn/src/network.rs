@@ -10,9 +10,10 @@ use santa::{Layout, Result};
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Examples of a shard: as many rows as keep a product busy, few enough that a batch of a hundred
-/// feeds four cores.
+/// Most examples of a shard, where shards sum part of the gradient or predict.
 const SHARD: usize = 32;
+/// Least examples of a shard where their number is free.
+const SMALL_SHARD: usize = 16;
 /// Examples whose passes are kept in memory at a time; larger batches go piece by piece.
 const AT_ONCE: usize = 1024;
 
@@ -58,13 +59,14 @@ struct Piece {
 /// Whole batches, layer by layer: outputs, what else is kept, derivatives.
 #[derive(Debug)]
 struct Workspace<F> {
-    examples: usize,
     input: Buffer<F>,
     outputs: Vec<Buffer<F>>,
     kept: Vec<Buffer<F>>,
     d_outputs: Vec<Buffer<F>>,
     partials: Vec<Buffer<F>>,
     scratch: Buffer<F>,
+    /// Of each example.
+    losses: Vec<f64>,
     gradient: Buffer<F>,
 }
 
@@ -83,7 +85,7 @@ struct ShardBuffers<'w, F> {
     input: &'w mut [F],
     layers: Vec<LayerBuffers<'w, F>>,
     scratch: &'w mut [F],
-    loss: f64,
+    losses: &'w mut [f64],
 }
 
 struct LayerBuffers<'w, F> {
@@ -188,7 +190,7 @@ impl<F: Scalar> Network<F> {
         pass: Pass,
         gradient: &mut [F],
     ) -> f64 {
-        self.prepare(theta);
+        self.prepare(theta, true);
         let total = examples.len();
         let mut loss = 0.0;
         for start in (0..total).step_by(AT_ONCE) {
@@ -214,7 +216,7 @@ impl<F: Scalar> Network<F> {
         examples: &impl Source<F>,
         pass: Pass,
     ) -> f64 {
-        self.prepare(theta);
+        self.prepare(theta, false);
         let total = examples.len();
         let starts = (0..total).step_by(AT_ONCE);
         let losses = starts.map(|start| {
@@ -234,7 +236,7 @@ impl<F: Scalar> Network<F> {
         examples: &impl Source<F>,
         each: impl Fn(usize, &mut [F]) -> T + Sync + Send,
     ) -> Vec<T> {
-        self.prepare(theta);
+        self.prepare(theta, false);
         let total = examples.len();
         let mut results: Vec<(usize, Option<T>)> =
             (0..total).step_by(SHARD).map(|first| (first, None)).collect();
@@ -279,12 +281,10 @@ impl<F: Scalar> Network<F> {
         })
     }
 
-    fn prepare(&mut self, theta: &[F]) {
-        let mut jobs: Vec<_> =
-            self.layers.iter().zip(&mut self.shared).filter(|(_, s)| !s.is_empty()).collect();
-        parallel::for_each(&mut jobs, |(planned, shared)| {
-            planned.layer.prepare(&theta[planned.parameters.clone()], shared)
-        });
+    fn prepare(&mut self, theta: &[F], training: bool) {
+        for (planned, shared) in self.layers.iter().zip(&mut self.shared) {
+            planned.layer.prepare(&theta[planned.parameters.clone()], training, shared);
+        }
     }
 
     /// Forward passes of all shards, and backward passes if asked for; the sum of the losses.
@@ -320,10 +320,10 @@ impl<F: Scalar> Network<F> {
             let LayerBuffers { output, d_output, .. } = &mut shard.layers[top];
             let labels = (0..rows).map(|row| examples.label(pass.first + row));
             if !backward {
-                shard.loss = loss::evaluate(output, labels, classes).0;
+                loss::evaluate(output, labels, classes, shard.losses);
                 return;
             }
-            shard.loss = loss::cross_entropy(output, labels, classes, weight, d_output);
+            loss::cross_entropy(output, labels, classes, weight, d_output, shard.losses);
             for (l, (planned, shared)) in layers.iter().zip(shared).enumerate().rev() {
                 let (before, here) = shard.layers.split_at_mut(l);
                 let (input, d_input) = match before.last_mut() {
@@ -345,13 +345,13 @@ impl<F: Scalar> Network<F> {
                 );
             }
         });
-        shards.iter().map(|shard| shard.loss).sum()
+        self.workspace.losses[..range.len()].iter().sum()
     }
 
     /// The parameters' gradient from the last passes.
     fn gradient(&self, examples: usize, gradient: &mut [F]) {
         let workspace = &self.workspace;
-        let shards = shards_of(examples);
+        let shards = shards_of(&self.layers, examples);
         let mut rest = gradient;
         let mut jobs: Vec<(&Piece, &mut [F])> = Vec::with_capacity(self.pieces.len());
         for piece in &self.pieces {
@@ -375,21 +375,29 @@ impl<F: Scalar> Network<F> {
 }
 
 /// Shards of a batch.
-fn shards_of(examples: usize) -> usize {
-    examples.div_ceil(SHARD)
+///
+/// An example's passes are the same bits in any shard. Where the shards sum part of the gradient, the
+/// sum depends on how the batch is cut, so that follows from its size alone. Otherwise there is a shard
+/// for each thread, and the weights are read as seldom as possible.
+fn shards_of<F: Scalar>(layers: &[Planned<F>], examples: usize) -> usize {
+    if layers.iter().any(|planned| planned.sizes.partial > 0) {
+        examples.div_ceil(SHARD)
+    } else {
+        examples.div_ceil(SMALL_SHARD).min(parallel::threads())
+    }
 }
 
 impl<F: Scalar> Workspace<F> {
     fn empty(layers: usize) -> Self {
         let buffers = || (0..layers).map(|_| zeros(0)).collect::<Vec<_>>();
         Workspace {
-            examples: 0,
             input: zeros(0),
             outputs: buffers(),
             kept: buffers(),
             d_outputs: buffers(),
             partials: buffers(),
             scratch: zeros(0),
+            losses: Vec::new(),
             gradient: zeros(0),
         }
     }
@@ -401,9 +409,8 @@ impl<F: Scalar> Workspace<F> {
         examples: usize,
         backward: bool,
     ) -> Vec<ShardBuffers<'_, F>> {
-        let shards = shards_of(examples);
+        let shards = shards_of(layers, examples);
         let scratch = layers.iter().map(|planned| planned.sizes.scratch).max().unwrap_or(0);
-        self.examples = self.examples.max(examples);
         let grow = |buffer: &mut Buffer<F>, len: usize| {
             if buffer.len() < len {
                 buffer.resize(len, F::ZERO);
@@ -411,6 +418,9 @@ impl<F: Scalar> Workspace<F> {
         };
         grow(&mut self.input, examples * layers[0].sizes.input);
         grow(&mut self.scratch, shards * scratch);
+        if self.losses.len() < examples {
+            self.losses.resize(examples, 0.0);
+        }
         for (l, planned) in layers.iter().enumerate() {
             let sizes = planned.sizes;
             grow(&mut self.outputs[l], examples * sizes.output);
@@ -423,6 +433,7 @@ impl<F: Scalar> Workspace<F> {
         let edge = |shard: usize| shard * examples / shards;
         let mut input = Cutter(&mut self.input);
         let mut scratches = Cutter(&mut self.scratch);
+        let mut losses = Cutter(&mut self.losses);
         let mut cutters: Vec<_> = self
             .outputs
             .iter_mut()
@@ -448,7 +459,7 @@ impl<F: Scalar> Workspace<F> {
                     input: input.cut(rows * layers[0].sizes.input),
                     layers: layers_here.collect(),
                     scratch: scratches.cut(scratch),
-                    loss: 0.0,
+                    losses: losses.cut(rows),
                 }
             })
             .collect()

@@ -9,7 +9,6 @@ mod lanes;
 mod product;
 mod transpose;
 
-pub use functions::{sigmoid, tanh};
+pub use functions::{sigmoid, softplus, tanh};
 pub use lanes::{Buffer, Scalar, zeros};
 pub use product::{Start, View, multiply};
-pub(crate) use transpose::transpose;

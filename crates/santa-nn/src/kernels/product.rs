@@ -141,7 +141,7 @@ impl<F: Scalar> WithSimd for Stretch<'_, F> {
                 for band in bands.clone() {
                     let a = a.from(top + band.first_row, 0);
                     let packed = &mut packed[band.first_row * depth..];
-                    let kept = skip_zeros.then(|| &mut kept[band.first * (depth + 1)..]);
+                    let kept = skip_zeros.then(|| &mut kept[band.first * (depth + 2)..]);
                     pack_of(simd, band, depth, a, packed, kept);
                 }
             }
@@ -157,7 +157,7 @@ impl<F: Scalar> WithSimd for Stretch<'_, F> {
                         Operand {
                             view: View::columns(&packed[band.first_row * depth..], band.height),
                             step: band.height * depth,
-                            kept: skip_zeros.then(|| &kept[band.first * (depth + 1)..]),
+                            kept: skip_zeros.then(|| &kept[band.first * (depth + 2)..]),
                         }
                     } else {
                         let step = band.height * if a.transposed { 1 } else { a.stride };
@@ -263,9 +263,10 @@ fn pack_band<F: Scalar, S: Simd, const ROWS: usize>(
         || {
             for s in 0..slivers {
                 let packed = &mut packed.as_chunks_mut::<ROWS>().0[s * depth..(s + 1) * depth];
-                pack(a.from(s * ROWS, 0), packed);
-                if let Some(kept) = &mut kept {
-                    drop_zeros(packed, &mut kept[s * (depth + 1)..][..depth + 1]);
+                let a = a.from(s * ROWS, 0);
+                match &mut kept {
+                    None => pack(a, packed),
+                    Some(kept) => pack_nonzero(a, packed, &mut kept[s * (depth + 2)..]),
                 }
             }
         },
@@ -286,14 +287,34 @@ fn pack<F: Scalar, const ROWS: usize>(a: View<'_, F>, packed: &mut [[F; ROWS]]) 
     }
 }
 
+/// Every step is written, and kept by moving on.
 #[inline(always)]
-fn drop_zeros<F: Scalar, const ROWS: usize>(packed: &mut [[F; ROWS]], kept: &mut [u32]) {
+fn pack_nonzero<F: Scalar, const ROWS: usize>(
+    a: View<'_, F>,
+    packed: &mut [[F; ROWS]],
+    kept: &mut [u32],
+) {
     let mut count = 0;
-    for k in 0..packed.len() {
-        let column = packed[k];
-        packed[count] = column;
-        kept[count + 1] = k as u32;
-        count += usize::from(column.iter().any(|x| *x != F::ZERO));
+    if a.transposed {
+        for (k, from) in a.data.chunks(a.stride).take(packed.len()).enumerate() {
+            let column: [F; ROWS] = std::array::from_fn(|i| from[..ROWS][i]);
+            packed[count] = column;
+            kept[count + 1] = k as u32;
+            count += usize::from(column.iter().any(|x| *x != F::ZERO));
+        }
+    } else {
+        let rows = a.rows_of::<ROWS>(packed.len());
+        let mut some = [false; DEPTH];
+        for row in rows {
+            some.iter_mut().zip(row).for_each(|(some, x)| *some |= *x != F::ZERO);
+        }
+        for k in 0..packed.len() {
+            kept[count + 1] = k as u32;
+            count += usize::from(some[k]);
+        }
+        for (to, k) in packed.iter_mut().zip(&kept[1..=count]) {
+            *to = std::array::from_fn(|i| rows[i][*k as usize]);
+        }
     }
     kept[0] = count as u32;
 }
@@ -362,7 +383,7 @@ fn run_tiles<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usize>(
                 let steps = match a.kept {
                     None => &ALL[..depth],
                     Some(kept) => {
-                        let kept = &kept[s * (depth + 1)..];
+                        let kept = &kept[s * (depth + 2)..];
                         &kept[1..=kept[0] as usize]
                     }
                 };

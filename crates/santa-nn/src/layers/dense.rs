@@ -4,12 +4,16 @@
 //! \frac{\partial L}{\partial W} = x^T \frac{\partial L}{\partial y} $$
 
 use super::{Layer, Pass, Record, Sizes};
-use crate::kernels::{Scalar, Start, View, multiply, transpose};
+use crate::kernels::{Scalar, Start, View, multiply};
+use crate::parallel;
 use std::ops::Range;
 
 /// Multiply-adds of a piece of the weights' gradient, at a batch of a hundred examples: a fraction of
 /// a millisecond.
 const PIECE: usize = 1 << 15;
+
+/// Columns of W that are transposed at a time.
+const STRIP: usize = 64;
 
 /// W (inputs x outputs, row by row), then b.
 #[derive(Debug)]
@@ -40,10 +44,15 @@ impl<F: Scalar> Layer<F> for Dense {
     }
 
     /// Transposes W, for the product along its rows in the backward pass.
-    fn prepare(&self, parameters: &[F], shared: &mut [F]) {
-        if !self.first {
-            transpose(&parameters[..shared.len()], self.inputs, shared);
+    fn prepare(&self, parameters: &[F], training: bool, shared: &mut [F]) {
+        if self.first || !training {
+            return;
         }
+        let weights = &parameters[..shared.len()];
+        let mut strips: Vec<_> = shared.chunks_mut(STRIP * self.inputs).enumerate().collect();
+        parallel::for_each(&mut strips, |(i, strip)| {
+            F::transpose(weights, self.inputs, *i * STRIP, strip);
+        });
     }
 
     fn forward(

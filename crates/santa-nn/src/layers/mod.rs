@@ -86,8 +86,9 @@ pub(crate) trait Layer<F: Scalar>: Debug + Send + Sync {
     /// Lengths of all buffers, for at most `examples` examples in a shard.
     fn sizes(&self, examples: usize) -> Sizes;
 
-    /// Computes from the parameters what every shard needs.
-    fn prepare(&self, _parameters: &[F], _shared: &mut [F]) {}
+    /// Computes from the parameters what every shard needs: for a forward pass, and if `training`,
+    /// for a backward pass as well.
+    fn prepare(&self, _parameters: &[F], _training: bool, _shared: &mut [F]) {}
 
     /// `output = f(input)`; whatever was in `output`, `kept` and `scratch` before.
     #[allow(clippy::too_many_arguments)]
