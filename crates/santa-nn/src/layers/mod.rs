@@ -12,6 +12,9 @@
 //! Shards and pieces depend on the sizes only, never on the number of threads: the same bits with
 //! any number of them.
 
+mod conv2d;
+mod pool;
+
 use crate::kernels::Scalar;
 use santa::noise::{Purpose, Stream};
 use std::fmt::Debug;
@@ -127,11 +130,5 @@ pub(crate) trait Layer<F: Scalar>: Debug + Send + Sync {
 
     /// Overwrites `gradient` by that of a piece of the parameters, summed over all shards in their
     /// order.
-    fn gradient(
-        &self,
-        _piece: Range<usize>,
-        _shards: &dyn Shards<F>,
-        _gradient: &mut [F],
-    ) {
-    }
+    fn gradient(&self, _piece: Range<usize>, _shards: &dyn Shards<F>, _gradient: &mut [F]) {}
 }
