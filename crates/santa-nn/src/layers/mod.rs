@@ -12,8 +12,8 @@
 //! Shards and pieces depend on the sizes only, never on the number of threads: the same bits with
 //! any number of them.
 
-mod conv2d;
-mod pool;
+pub(crate) mod conv2d;
+pub(crate) mod pool;
 
 use crate::kernels::Scalar;
 use santa::noise::{Purpose, Stream};

@@ -12,6 +12,7 @@
 //!
 //! | path | for |
 //! | --- | --- |
+//! | [`winograd`] | kernels of 5 x 5 at stride 1, multiples of 16 channels in and out |
 //! | [`patches`] | everything else |
 
 mod geometry;
@@ -20,6 +21,7 @@ mod patches;
 pub(super) mod testing;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
 pub(crate) use geometry::{Image, Window};
 
@@ -28,6 +30,7 @@ use super::{Layer, Pass, Shards, Sizes};
 use crate::kernels::Scalar;
 use patches::Patches;
 use std::ops::Range;
+use winograd::Winograd;
 
 /// Buffers within a scratch begin on a cache line.
 const LINE: usize = 16;
@@ -38,7 +41,6 @@ const PIECE: usize = 1 << 13;
 #[derive(Clone, Debug)]
 pub(crate) struct Conv2d {
     input: Image,
-    output: Image,
     weights: usize,
     filters: usize,
     tail: Tail,
@@ -47,94 +49,155 @@ pub(crate) struct Conv2d {
 
 #[derive(Clone, Copy, Debug)]
 enum Path {
+    Winograd(Winograd),
     Patches(Patches),
+}
+
+impl Path {
+    fn new(input: Image, window: Window, map: Image) -> Self {
+        let full = |channels: usize| channels.is_multiple_of(winograd::CHANNELS);
+        if window.size == Winograd::SIZE
+            && window.stride == [1, 1]
+            && full(input.channels)
+            && full(map.channels)
+        {
+            Path::Winograd(Winograd::new(input, window.padding, map))
+        } else {
+            Path::Patches(Patches { input, window, output: map })
+        }
+    }
 }
 
 impl Conv2d {
     /// A layer on images of this size; `None` if no window fits, or if the pooling's is padded.
     pub fn new(input: Image, filters: usize, window: Window, pool: Option<Window>) -> Option<Self> {
         let map = window.output(input, filters).filter(|_| filters > 0 && input.channels > 0)?;
-        let path = Path::Patches(Patches { input, window, output: map });
-        let pool = match pool {
-            Some(window) if window.padding != [0, 0] => return None,
-            Some(window) => {
-                Some(Map { image: window.output(map, filters)?, window, row: map.row() })
-            }
-            None => None,
+        let path = Path::new(input, window, map);
+        Self::on_path(path, input, map, window, pool)
+    }
+
+    fn on_path(
+        path: Path,
+        input: Image,
+        map: Image,
+        window: Window,
+        pool: Option<Window>,
+    ) -> Option<Self> {
+        let output = match pool {
+            Some(pool) if pool.padding != [0, 0] => return None,
+            Some(pool) => pool.output(map, map.channels)?,
+            None => map,
         };
-        let tail = Tail { map, pool };
-        let weights = window.size[0] * window.size[1] * input.channels * filters;
-        Some(Conv2d { input, output: tail.output(), weights, filters, tail, path })
+        let computed = match path {
+            Path::Winograd(winograd) => winograd.map(),
+            _ => map,
+        };
+        let weights = window.size[0] * window.size[1] * input.channels * map.channels;
+        let tail = Tail { map: computed, pool, output };
+        Some(Conv2d { input, weights, filters: map.channels, tail, path })
     }
 
     /// The size of the resulting image.
     pub fn output(&self) -> Image {
-        self.output
+        self.tail.output
     }
 }
 
-/// From a map to the layer's output.
+/// From the map of an image to the layer's output: pooled, or cut to its size, or as it is.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
-    /// The map as the convolution computes it.
+    /// As the convolution computes it: the output at its upper left.
     map: Image,
-    pool: Option<Map>,
+    pool: Option<Window>,
+    output: Image,
 }
 
 impl Tail {
-    fn output(&self) -> Image {
-        self.pool.map_or(self.map, |pool| pool.image)
-    }
-    /// Elements of a map that has to be kept while it is pooled.
+    /// Elements of a map that is not the output itself.
     fn scratch(&self) -> usize {
-        if self.pool.is_some() { self.map.len().next_multiple_of(LINE) } else { 0 }
+        if self.map == self.output { 0 } else { self.map.len().next_multiple_of(LINE) }
+    }
+
+    fn finish<F: Scalar>(&self, map: &[F], output: &mut [F], kept: &mut [F]) {
+        if let Some(window) = self.pool {
+            Map { image: self.output, window, row: self.map.row() }.pool(map, output, kept);
+        } else {
+            let rows = map.chunks_exact(self.map.row());
+            for (to, from) in output.chunks_exact_mut(self.output.row()).zip(rows) {
+                to.copy_from_slice(&from[..to.len()]);
+            }
+        }
+    }
+
+    fn spread<F: Scalar>(&self, kept: &[F], d_output: &[F], d_map: &mut [F]) {
+        d_map.fill(F::ZERO);
+        if let Some(window) = self.pool {
+            Map { image: self.output, window, row: self.map.row() }.spread(kept, d_output, d_map);
+        } else {
+            let rows = d_map.chunks_exact_mut(self.map.row());
+            for (from, to) in d_output.chunks_exact(self.output.row()).zip(rows) {
+                to[..from.len()].copy_from_slice(from);
+            }
+        }
     }
 }
 
 impl<F: Scalar> Layer<F> for Conv2d {
     fn sizes(&self, _: usize) -> Sizes {
-        let Path::Patches(patches) = self.path;
+        let (shared, scratch) = match &self.path {
+            Path::Winograd(path) => (path.shared(), path.scratch()),
+            Path::Patches(path) => (path.shared(), path.scratch()),
+        };
         let parameters = self.weights + self.filters;
-        let output = self.output.len();
+        let output = self.tail.output.len();
         Sizes {
             input: self.input.len(),
             output,
             kept: if self.tail.pool.is_some() { output } else { 0 },
             parameters,
-            shared: patches.shared(),
+            shared,
             partial: parameters,
-            scratch: self.tail.scratch() + patches.scratch(),
+            scratch: self.tail.scratch() + scratch,
         }
     }
 
     fn prepare(&self, parameters: &[F], shared: &mut [F]) {
-        let Path::Patches(patches) = self.path;
-        patches.prepare(&parameters[..self.weights], shared);
+        let weights = &parameters[..self.weights];
+        match &self.path {
+            Path::Winograd(path) => path.prepare(weights, shared),
+            Path::Patches(path) => path.prepare(weights, shared),
+        }
     }
 
     fn forward(
         &self,
         _: &Pass,
         parameters: &[F],
-        _shared: &[F],
+        shared: &[F],
         input: &[F],
         output: &mut [F],
         kept: &mut [F],
         scratch: &mut [F],
     ) {
-        let Path::Patches(patches) = self.path;
-        let parameters = parameters.split_at(self.weights);
+        let (weights, bias) = parameters.split_at(self.weights);
         let (map, scratch) = scratch.split_at_mut(self.tail.scratch());
-        let images = input.chunks_exact(self.input.len());
-        let outputs = output.chunks_exact_mut(self.output.len());
-        for (example, (image, output)) in images.zip(outputs).enumerate() {
-            match self.tail.pool {
-                None => patches.forward(parameters, image, output, scratch),
-                Some(pool) => {
-                    patches.forward(parameters, image, map, scratch);
-                    let kept = &mut kept[example * self.output.len()..][..self.output.len()];
-                    pool.pool(map, output, kept);
-                }
+        if let Path::Winograd(path) = &self.path {
+            let results = (output, kept, map);
+            return path.forward(&self.tail, bias, shared, input, results, scratch);
+        }
+        let compute = |image: &[F], map: &mut [F], scratch: &mut [F]| match &self.path {
+            Path::Patches(path) => path.forward((weights, bias), image, map, scratch),
+            Path::Winograd(_) => unreachable!("computes whole shards"),
+        };
+        let len = self.tail.output.len();
+        for (example, image) in input.chunks_exact(self.input.len()).enumerate() {
+            let of = example * len..(example + 1) * len;
+            let output = &mut output[of.clone()];
+            if map.is_empty() {
+                compute(image, output, scratch);
+            } else {
+                compute(image, map, scratch);
+                self.tail.finish(map, output, kept.get_mut(of).unwrap_or_default());
             }
         }
     }
@@ -152,24 +215,36 @@ impl<F: Scalar> Layer<F> for Conv2d {
         partial: &mut [F],
         scratch: &mut [F],
     ) {
-        let Path::Patches(patches) = self.path;
         let (d_map, scratch) = scratch.split_at_mut(self.tail.scratch());
         let (d_weights, d_bias) = partial.split_at_mut(self.weights);
         sum_rows(d_output, d_bias);
+        let path = match &self.path {
+            Path::Winograd(path) => {
+                let results = (d_input, d_weights, d_map);
+                return path.backward(
+                    &self.tail,
+                    shared,
+                    input,
+                    (kept, d_output),
+                    results,
+                    scratch,
+                );
+            }
+            Path::Patches(path) => path,
+        };
+        let len = self.tail.output.len();
         for (example, image) in input.chunks_exact(self.input.len()).enumerate() {
-            let of = example * self.output.len()..(example + 1) * self.output.len();
-            let d_map = match self.tail.pool {
-                None => &d_output[of],
-                Some(pool) => {
-                    d_map.fill(F::ZERO);
-                    pool.spread(&kept[of.clone()], &d_output[of], d_map);
-                    &*d_map
-                }
+            let of = example * len..(example + 1) * len;
+            let d_map = if d_map.is_empty() {
+                &d_output[of]
+            } else {
+                self.tail.spread(kept.get(of.clone()).unwrap_or_default(), &d_output[of], d_map);
+                &*d_map
             };
-            patches.backward_weights(image, d_map, example == 0, d_weights, scratch);
+            path.backward_weights(image, d_map, example == 0, d_weights, scratch);
             if let Some(d_input) = &mut d_input {
                 let d_image = &mut d_input[example * image.len()..][..image.len()];
-                patches.backward_image(shared, d_map, d_image, scratch);
+                path.backward_image(shared, d_map, d_image, scratch);
             }
         }
     }

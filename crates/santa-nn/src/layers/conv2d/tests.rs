@@ -1,6 +1,6 @@
 use super::super::{Layer, Pass};
 use super::testing::{Run, derivatives_match, distance, normals, run, training};
-use super::{Conv2d, Image, Window};
+use super::{Conv2d, Image, Path, Window};
 use crate::kernels::Scalar;
 
 /// A convolution and its input.
@@ -122,6 +122,20 @@ fn general() -> Vec<Case> {
     ]
 }
 
+/// Convolutions in the transformed domain: tiles that fit, and tiles cut at the edges.
+fn transformed() -> Vec<Case> {
+    let case = |height, width, padding| Case::new([height, width, 16], 32, [5, 5], padding);
+    vec![
+        case(6, 8, [2, 2]),
+        case(7, 6, [2, 1]),
+        case(5, 5, [0, 0]),
+        case(6, 8, [2, 2]).pool([2, 2], [2, 2]),
+        case(7, 9, [2, 2]).pool([2, 2], [2, 2]),
+        case(5, 6, [4, 4]).pool([3, 3], [2, 2]),
+        case(6, 6, [4, 3]).pool([2, 2], [1, 2]),
+    ]
+}
+
 fn matches_the_reference<F: Scalar>(case: Case, bound: f64) {
     let exact = case.reference::<F>();
     for in_shard in [1, 2, EXAMPLES] {
@@ -142,6 +156,15 @@ fn every_window_matches_the_definition() {
     for case in general() {
         matches_the_reference::<f64>(case, 1e-13);
         matches_the_reference::<f32>(case, 1e-5);
+    }
+}
+
+#[test]
+fn the_transformed_domain_matches_the_definition() {
+    for case in transformed() {
+        assert!(matches!(case.layer().path, Path::Winograd(_)));
+        matches_the_reference::<f64>(case, 1e-13);
+        matches_the_reference::<f32>(case, 1e-4);
     }
 }
 
