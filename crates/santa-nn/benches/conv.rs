@@ -2,6 +2,7 @@
 //!
 //! ```sh
 //! cargo bench -p santa-nn --bench conv
+//! cargo bench -p santa-nn --bench conv -- paper    # the blocks of that name
 //! ```
 
 #![allow(dead_code, unused_imports)]
@@ -30,6 +31,7 @@ fn main() {
         stride: [1, 1],
         padding: [padding; 2],
     };
+    let wanted = std::env::args().skip(1).find(|argument| argument != "--bench");
     println!(
         "{:>36} {:>11} {:>9} {:>11} {:>9}",
         "block", "forward ms", "GFLOP/s", "backward ms", "GFLOP/s"
@@ -42,6 +44,9 @@ fn main() {
         ("14x14x32, 5x5x64", image(14, 14, 32), 64, window(5, 2), false),
         ("14x14x32, 3x3x64, pool", image(14, 14, 32), 64, window(3, 1), true),
     ] {
+        if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
+            continue;
+        }
         let pool = pool.then_some(Window::tiling([2, 2]));
         let layer = Conv2d::new(input, filters, window, pool).expect("the windows fit");
         let macs = window.output(input, filters).expect("fits").pixels()

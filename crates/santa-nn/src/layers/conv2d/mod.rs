@@ -12,9 +12,11 @@
 //!
 //! | path | for |
 //! | --- | --- |
+//! | [`direct`] | images of one channel at horizontal stride 1, multiples of 16 filters |
 //! | [`winograd`] | kernels of 5 x 5 at stride 1, multiples of 16 channels in and out |
 //! | [`patches`] | everything else |
 
+mod direct;
 mod geometry;
 mod patches;
 #[cfg(test)]
@@ -28,12 +30,16 @@ pub(crate) use geometry::{Image, Window};
 use super::pool::Map;
 use super::{Layer, Pass, Shards, Sizes};
 use crate::kernels::Scalar;
+use direct::Direct;
 use patches::Patches;
+use pulp::Arch;
 use std::ops::Range;
 use winograd::Winograd;
 
 /// Buffers within a scratch begin on a cache line.
 const LINE: usize = 16;
+/// The fast paths want channels in multiples of this: full registers on every processor.
+const CHANNELS: usize = 16;
 /// Parameters of a piece of the gradient.
 const PIECE: usize = 1 << 13;
 
@@ -49,21 +55,26 @@ pub(crate) struct Conv2d {
 
 #[derive(Clone, Copy, Debug)]
 enum Path {
+    /// The other one is for the derivatives by the input, which a first layer is not asked for.
+    Direct(Direct, Patches),
     Winograd(Winograd),
     Patches(Patches),
 }
 
 impl Path {
     fn new(input: Image, window: Window, map: Image) -> Self {
-        let full = |channels: usize| channels.is_multiple_of(winograd::CHANNELS);
-        if window.size == Winograd::SIZE
+        let full = |channels: usize| channels.is_multiple_of(CHANNELS);
+        let patches = Patches { input, window, output: map };
+        if input.channels == 1 && window.stride[1] == 1 && full(map.channels) {
+            Path::Direct(Direct { input, window, map }, patches)
+        } else if window.size == Winograd::SIZE
             && window.stride == [1, 1]
             && full(input.channels)
             && full(map.channels)
         {
             Path::Winograd(Winograd::new(input, window.padding, map))
         } else {
-            Path::Patches(Patches { input, window, output: map })
+            Path::Patches(patches)
         }
     }
 }
@@ -145,6 +156,9 @@ impl Tail {
 impl<F: Scalar> Layer<F> for Conv2d {
     fn sizes(&self, _: usize) -> Sizes {
         let (shared, scratch) = match &self.path {
+            Path::Direct(path, other) => {
+                (other.shared(), path.scratch(&self.tail).max(other.scratch()))
+            }
             Path::Winograd(path) => (path.shared(), path.scratch()),
             Path::Patches(path) => (path.shared(), path.scratch()),
         };
@@ -165,7 +179,7 @@ impl<F: Scalar> Layer<F> for Conv2d {
         let weights = &parameters[..self.weights];
         match &self.path {
             Path::Winograd(path) => path.prepare(weights, shared),
-            Path::Patches(path) => path.prepare(weights, shared),
+            Path::Direct(_, path) | Path::Patches(path) => path.prepare(weights, shared),
         }
     }
 
@@ -181,23 +195,25 @@ impl<F: Scalar> Layer<F> for Conv2d {
     ) {
         let (weights, bias) = parameters.split_at(self.weights);
         let (map, scratch) = scratch.split_at_mut(self.tail.scratch());
-        if let Path::Winograd(path) = &self.path {
-            let results = (output, kept, map);
-            return path.forward(&self.tail, bias, shared, input, results, scratch);
-        }
-        let compute = |image: &[F], map: &mut [F], scratch: &mut [F]| match &self.path {
-            Path::Patches(path) => path.forward((weights, bias), image, map, scratch),
-            Path::Winograd(_) => unreachable!("computes whole shards"),
-        };
-        let len = self.tail.output.len();
-        for (example, image) in input.chunks_exact(self.input.len()).enumerate() {
-            let of = example * len..(example + 1) * len;
-            let output = &mut output[of.clone()];
-            if map.is_empty() {
-                compute(image, output, scratch);
-            } else {
-                compute(image, map, scratch);
-                self.tail.finish(map, output, kept.get_mut(of).unwrap_or_default());
+        match &self.path {
+            Path::Direct(path, _) => {
+                path.forward(&self.tail, (weights, bias), input, (output, kept), scratch);
+            }
+            Path::Winograd(path) => {
+                path.forward(&self.tail, bias, shared, input, (output, kept, map), scratch);
+            }
+            Path::Patches(path) => {
+                let len = self.tail.output.len();
+                for (example, image) in input.chunks_exact(self.input.len()).enumerate() {
+                    let of = example * len..(example + 1) * len;
+                    let output = &mut output[of.clone()];
+                    if map.is_empty() {
+                        path.forward((weights, bias), image, output, scratch);
+                    } else {
+                        path.forward((weights, bias), image, map, scratch);
+                        self.tail.finish(map, output, kept.get_mut(of).unwrap_or_default());
+                    }
+                }
             }
         }
     }
@@ -219,6 +235,9 @@ impl<F: Scalar> Layer<F> for Conv2d {
         let (d_weights, d_bias) = partial.split_at_mut(self.weights);
         sum_rows(d_output, d_bias);
         let path = match &self.path {
+            Path::Direct(path, _) if d_input.is_none() => {
+                return path.backward(&self.tail, input, (kept, d_output), d_weights, scratch);
+            }
             Path::Winograd(path) => {
                 let results = (d_input, d_weights, d_map);
                 return path.backward(
@@ -230,7 +249,7 @@ impl<F: Scalar> Layer<F> for Conv2d {
                     scratch,
                 );
             }
-            Path::Patches(path) => path,
+            Path::Direct(_, path) | Path::Patches(path) => path,
         };
         let len = self.tail.output.len();
         for (example, image) in input.chunks_exact(self.input.len()).enumerate() {
@@ -268,7 +287,12 @@ impl<F: Scalar> Layer<F> for Conv2d {
 /// The derivatives by the bias: it is added at every pixel, and each pooled element has one.
 fn sum_rows<F: Scalar>(rows: &[F], sums: &mut [F]) {
     sums.fill(F::ZERO);
-    for row in rows.chunks_exact(sums.len()) {
-        sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
-    }
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for row in rows.chunks_exact(sums.len()) {
+                sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+            }
+        },
+    );
 }

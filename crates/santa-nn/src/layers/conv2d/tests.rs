@@ -122,6 +122,21 @@ fn general() -> Vec<Case> {
     ]
 }
 
+/// Convolutions of one channel, in tiles of various widths.
+fn single() -> Vec<Case> {
+    let case = |height, width, filters| Case::new([height, width, 1], filters, [5, 5], [2, 2]);
+    vec![
+        case(6, 28, 32).pool([2, 2], [2, 2]),
+        case(7, 9, 16).pool([2, 2], [2, 2]),
+        case(5, 13, 48),
+        case(6, 7, 80).pool([3, 2], [1, 1]),
+        case(7, 6, 16).stride([2, 1]).pool([1, 2], [2, 2]),
+        Case::new([6, 9, 1], 32, [2, 7], [0, 1]),
+        Case::new([4, 5, 1], 32, [3, 8], [1, 4]),
+        Case::new([4, 3, 1], 16, [1, 3], [0, 0]),
+    ]
+}
+
 /// Convolutions in the transformed domain: tiles that fit, and tiles cut at the edges.
 fn transformed() -> Vec<Case> {
     let case = |height, width, padding| Case::new([height, width, 16], 32, [5, 5], padding);
@@ -154,6 +169,15 @@ fn matches_the_reference<F: Scalar>(case: Case, bound: f64) {
 #[test]
 fn every_window_matches_the_definition() {
     for case in general() {
+        matches_the_reference::<f64>(case, 1e-13);
+        matches_the_reference::<f32>(case, 1e-5);
+    }
+}
+
+#[test]
+fn the_direct_path_matches_the_definition() {
+    for case in single() {
+        assert!(matches!(case.layer().path, Path::Direct(..)));
         matches_the_reference::<f64>(case, 1e-13);
         matches_the_reference::<f32>(case, 1e-5);
     }

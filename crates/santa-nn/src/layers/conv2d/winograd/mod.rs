@@ -17,14 +17,14 @@ mod transforms;
 use super::{Image, LINE, Tail, Window};
 use crate::kernels::{Scalar, Start, View, multiply};
 use pulp::{Arch, Simd, WithSimd};
+use std::ops::Range;
 use transforms::{Filter, FilterBack, IN, Input, InputBack, OUT, Output, OutputBack, TAPS, twice};
 
 /// Products of a tile: the frequencies in two dimensions.
 const FREQUENCIES: usize = IN * IN;
-/// Channels come in multiples of this, so that all registers are full on every processor.
-pub(super) const CHANNELS: usize = 16;
-/// Tiles that are transformed together, at least: fewer would make thin products.
-const TILES: usize = 32;
+/// Tiles that are transformed together, at most, unless a row has more: all their frequencies and
+/// those of the filters should fit into the second-level cache.
+const TILES: usize = 50;
 
 /// Sizes of a convolution in the transformed domain.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ pub(super) struct Winograd {
     filters: usize,
     /// Tiles of an image, down and across.
     tiles: [usize; 2],
-    /// Images whose tiles are transformed together.
-    group: usize,
+    /// Rows of tiles that are transformed together, whichever images they belong to.
+    rows: usize,
 }
 
 impl Winograd {
@@ -45,8 +45,8 @@ impl Winograd {
     /// For a map of this size.
     pub fn new(input: Image, padding: [usize; 2], map: Image) -> Self {
         let tiles = [map.height.div_ceil(OUT), map.width.div_ceil(OUT)];
-        let group = TILES.div_ceil(tiles[0] * tiles[1]);
-        Winograd { input, padding, filters: map.channels, tiles, group }
+        let rows = (TILES / tiles[1]).max(1);
+        Winograd { input, padding, filters: map.channels, tiles, rows }
     }
 
     /// The map that whole tiles make: the output, and up to a row and a column more.
@@ -70,7 +70,7 @@ impl Winograd {
     /// Elements from one frequency of the tiles to the next. A line more than needed, lest all
     /// frequencies compete for the same set of the cache.
     fn step(&self, channels: usize) -> usize {
-        self.group * self.tiles[0] * self.tiles[1] * channels + LINE
+        self.rows * self.tiles[1] * channels + LINE
     }
 
     /// Elements of the transformed filters, and of their transpose.
@@ -79,17 +79,18 @@ impl Winograd {
     }
 
     pub fn scratch(&self) -> usize {
-        self.padded().len()
+        2 * self.padded().len()
             + FREQUENCIES
                 * (self.step(self.input.channels) + self.step(self.filters) + self.block())
     }
 
     fn buffers<'a, F>(&self, scratch: &'a mut [F]) -> Buffers<'a, F> {
         let (padded, scratch) = scratch.split_at_mut(self.padded().len());
+        let (d_padded, scratch) = scratch.split_at_mut(self.padded().len());
         let (v, scratch) = scratch.split_at_mut(FREQUENCIES * self.step(self.input.channels));
         let (m, scratch) = scratch.split_at_mut(FREQUENCIES * self.step(self.filters));
         let d_u = &mut scratch[..FREQUENCIES * self.block()];
-        Buffers { padded, v, m, d_u }
+        Buffers { padded, d_padded, v, m, d_u }
     }
 
     /// $U = G g G^T$, and the transpose of each frequency.
@@ -119,37 +120,50 @@ impl Winograd {
         scratch: &mut [F],
     ) {
         let Buffers { padded, v, m, .. } = self.buffers(scratch);
-        let (image_len, output_len) = (self.input.len(), tail.output.len());
         let (c, n, block) = (self.input.channels, self.filters, self.block());
         let (v_step, m_step) = (self.step(c), self.step(n));
-        let tiles = self.tiles[0] * self.tiles[1];
+        let (image_len, output_len) = (self.input.len(), tail.output.len());
+        let [down, across] = self.tiles;
         let pools_tiles = tail.pool == Some(Window::tiling([OUT, OUT]));
         let arch = Arch::new();
         padded.fill(F::ZERO);
-        for (group, images) in input.chunks(self.group * image_len).enumerate() {
-            let count = images.len() / image_len;
-            for (i, image) in images.chunks_exact(image_len).enumerate() {
-                self.pad(image, padded);
-                arch.dispatch(InputTiles { of: self, padded, first: i * tiles, v });
+        for rows in self.blocks(input.len() / image_len) {
+            for (row, first) in rows.clone().zip((0..).step_by(across)) {
+                let (example, y) = (row / down, row % down);
+                if y == 0 {
+                    self.pad(&input[example * image_len..][..image_len], padded);
+                }
+                arch.dispatch(InputTiles { of: self, padded, y, first, v });
             }
             for f in 0..FREQUENCIES {
                 let (v, u) = (&v[f * v_step..], &shared[f * block..][..block]);
                 let m = &mut m[f * m_step..];
-                multiply([count * tiles, n, c], View::rows(v, c), u, Start::Zero, m, false);
+                multiply([rows.len() * across, n, c], View::rows(v, c), u, Start::Zero, m, false);
             }
-            for i in 0..count {
-                let (begin, first) = ((group * self.group + i) * output_len, i * tiles);
-                let of = begin..begin + output_len;
+            for (row, first) in rows.clone().zip((0..).step_by(across)) {
+                let (example, y) = (row / down, row % down);
+                let of = example * output_len..(example + 1) * output_len;
                 let output = &mut output[of.clone()];
                 let kept = kept.get_mut(of).unwrap_or_default();
                 if pools_tiles {
                     let pooled = tail.output;
-                    arch.dispatch(PooledTiles { of: self, m, bias, first, pooled, output, kept });
+                    arch.dispatch(PooledTiles {
+                        of: self,
+                        m,
+                        bias,
+                        y,
+                        first,
+                        pooled,
+                        output,
+                        kept,
+                    });
                 } else if map.is_empty() {
-                    arch.dispatch(OutputTiles { of: self, m, bias, first, map: output });
+                    arch.dispatch(OutputTiles { of: self, m, bias, y, first, map: output });
                 } else {
-                    arch.dispatch(OutputTiles { of: self, m, bias, first, map });
-                    tail.finish(map, output, kept);
+                    arch.dispatch(OutputTiles { of: self, m, bias, y, first, map });
+                    if y + 1 == down {
+                        tail.finish(map, output, kept);
+                    }
                 }
             }
         }
@@ -165,62 +179,78 @@ impl Winograd {
         (mut d_input, d_weights, d_map): (Option<&mut [F]>, &mut [F], &mut [F]),
         scratch: &mut [F],
     ) {
-        let Buffers { padded, v, m, d_u } = self.buffers(scratch);
-        let (image_len, output_len) = (self.input.len(), tail.output.len());
+        let Buffers { padded, d_padded, v, m, d_u } = self.buffers(scratch);
         let (c, n, block) = (self.input.channels, self.filters, self.block());
         let (v_step, m_step) = (self.step(c), self.step(n));
-        let tiles = self.tiles[0] * self.tiles[1];
+        let (image_len, output_len) = (self.input.len(), tail.output.len());
+        let [down, across] = self.tiles;
         let transposed = &shared[FREQUENCIES * block..];
         let pools_tiles = tail.pool == Some(Window::tiling([OUT, OUT]));
         let arch = Arch::new();
-        for (group, images) in input.chunks(self.group * image_len).enumerate() {
-            let count = images.len() / image_len;
-            padded.fill(F::ZERO);
-            for (i, image) in images.chunks_exact(image_len).enumerate() {
-                let first = i * tiles;
-                self.pad(image, padded);
-                arch.dispatch(InputTiles { of: self, padded, first, v });
-                let begin = (group * self.group + i) * output_len;
-                let of = begin..begin + output_len;
+        padded.fill(F::ZERO);
+        let mut start = Start::Zero;
+        for rows in self.blocks(input.len() / image_len) {
+            for (row, first) in rows.clone().zip((0..).step_by(across)) {
+                let (example, y) = (row / down, row % down);
+                let of = example * output_len..(example + 1) * output_len;
                 let d_output = &d_output[of.clone()];
                 let kept = kept.get(of).unwrap_or_default();
+                if y == 0 {
+                    self.pad(&input[example * image_len..][..image_len], padded);
+                }
+                arch.dispatch(InputTiles { of: self, padded, y, first, v });
                 if pools_tiles {
                     let pooled = tail.output;
-                    arch.dispatch(PooledTilesBack { of: self, pooled, kept, d_output, first, m });
+                    arch.dispatch(PooledTilesBack {
+                        of: self,
+                        pooled,
+                        kept,
+                        d_output,
+                        y,
+                        first,
+                        m,
+                    });
                 } else if d_map.is_empty() {
-                    arch.dispatch(OutputTilesBack { of: self, d_map: d_output, first, m });
+                    arch.dispatch(OutputTilesBack { of: self, d_map: d_output, y, first, m });
                 } else {
-                    tail.spread(kept, d_output, d_map);
-                    arch.dispatch(OutputTilesBack { of: self, d_map, first, m });
+                    if y == 0 {
+                        tail.spread(kept, d_output, d_map);
+                    }
+                    arch.dispatch(OutputTilesBack { of: self, d_map, y, first, m });
                 }
             }
-            let start = if group == 0 { Start::Zero } else { Start::Present };
-            let k = count * tiles;
+            let tiles = rows.len() * across;
             for f in 0..FREQUENCIES {
                 let (v, m) = (&mut v[f * v_step..], &m[f * m_step..]);
                 let d_u = &mut d_u[f * block..][..block];
-                multiply([c, n, k], View::columns(v, c), m, start, d_u, false);
+                multiply([c, n, tiles], View::columns(v, c), m, start, d_u, false);
                 if d_input.is_some() {
                     let transposed = &transposed[f * block..][..block];
                     // The tiles of the input are not needed any more: their derivatives' place.
-                    multiply([k, c, n], View::rows(m, n), transposed, Start::Zero, v, false);
+                    multiply([tiles, c, n], View::rows(m, n), transposed, Start::Zero, v, false);
                 }
             }
+            start = Start::Present;
             if let Some(d_input) = &mut d_input {
-                let d_images = &mut d_input[group * self.group * image_len..];
-                for (i, d_image) in d_images.chunks_exact_mut(image_len).take(count).enumerate() {
-                    padded.fill(F::ZERO);
-                    arch.dispatch(InputTilesBack {
-                        of: self,
-                        v,
-                        first: i * tiles,
-                        d_padded: padded,
-                    });
-                    self.unpad(padded, d_image);
+                for (row, first) in rows.zip((0..).step_by(across)) {
+                    let (example, y) = (row / down, row % down);
+                    if y == 0 {
+                        d_padded.fill(F::ZERO);
+                    }
+                    arch.dispatch(InputTilesBack { of: self, v, y, first, d_padded });
+                    if y + 1 == down {
+                        self.unpad(d_padded, &mut d_input[example * image_len..][..image_len]);
+                    }
                 }
             }
         }
         arch.dispatch(FiltersBack { block, d_u, d_weights });
+    }
+
+    /// The rows of tiles of a shard, cut into blocks.
+    fn blocks(&self, examples: usize) -> impl Iterator<Item = Range<usize>> {
+        let (rows, at_once) = (examples * self.tiles[0], self.rows);
+        (0..rows).step_by(at_once).map(move |from| from..rows.min(from + at_once))
     }
 
     /// Copies an image into the zeros around it.
@@ -245,6 +275,7 @@ impl Winograd {
 /// The parts of the scratch.
 struct Buffers<'a, F> {
     padded: &'a mut [F],
+    d_padded: &'a mut [F],
     v: &'a mut [F],
     m: &'a mut [F],
     d_u: &'a mut [F],
@@ -291,26 +322,25 @@ fn store_square<F: Scalar, S: Simd, const N: usize>(
     }
 }
 
-/// Calls `visit` with row, column, number and channel for each register of each tile.
+/// Calls `visit` with column and channel for each register of a row of tiles.
 #[inline(always)]
 fn each_tile<F: Scalar, S: Simd>(
-    [down, across]: [usize; 2],
+    across: usize,
     channels: usize,
-    mut visit: impl FnMut(usize, usize, usize, usize),
+    mut visit: impl FnMut(usize, usize),
 ) {
-    for y in 0..down {
-        for x in 0..across {
-            for c in (0..channels).step_by(F::lanes::<S>()) {
-                visit(y, x, y * across + x, c);
-            }
+    for x in 0..across {
+        for c in (0..channels).step_by(F::lanes::<S>()) {
+            visit(x, c);
         }
     }
 }
 
-/// $V = B^T d B$ for the tiles of an image.
+/// $V = B^T d B$ for a row of tiles.
 struct InputTiles<'a, F> {
     of: &'a Winograd,
     padded: &'a [F],
+    y: usize,
     first: usize,
     v: &'a mut [F],
 }
@@ -320,19 +350,19 @@ impl<F: Scalar> WithSimd for InputTiles<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let InputTiles { of, padded, first, v } = self;
+        let InputTiles { of, padded, y, first, v } = self;
         let (channels, row) = (of.input.channels, of.padded().row());
         let step = of.step(channels);
         each_tile::<F, S>(
-            of.tiles,
+            of.tiles[1],
             channels,
             #[inline(always)]
-            |y, x, tile, c| {
+            |x, c| {
                 let corner = OUT * (y * row + x * channels) + c;
                 let d =
                     load_square::<F, S, IN>(simd, padded, |i, j| corner + i * row + j * channels);
                 let d = twice::<Input, F, S, IN, IN>(simd, d);
-                let at = (first + tile) * channels + c;
+                let at = (first + x) * channels + c;
                 store_square::<F, S, IN>(d, v, |i, j| (i * IN + j) * step + at);
             },
         );
@@ -343,6 +373,7 @@ impl<F: Scalar> WithSimd for InputTiles<'_, F> {
 struct InputTilesBack<'a, F> {
     of: &'a Winograd,
     v: &'a [F],
+    y: usize,
     first: usize,
     d_padded: &'a mut [F],
 }
@@ -352,15 +383,15 @@ impl<F: Scalar> WithSimd for InputTilesBack<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let InputTilesBack { of, v, first, d_padded } = self;
+        let InputTilesBack { of, v, y, first, d_padded } = self;
         let (channels, row) = (of.input.channels, of.padded().row());
         let step = of.step(channels);
         each_tile::<F, S>(
-            of.tiles,
+            of.tiles[1],
             channels,
             #[inline(always)]
-            |y, x, tile, c| {
-                let at = (first + tile) * channels + c;
+            |x, c| {
+                let at = (first + x) * channels + c;
                 let d_v = load_square::<F, S, IN>(simd, v, |i, j| (i * IN + j) * step + at);
                 let d = twice::<InputBack, F, S, IN, IN>(simd, d_v);
                 let corner = OUT * (y * row + x * channels) + c;
@@ -376,11 +407,12 @@ impl<F: Scalar> WithSimd for InputTilesBack<'_, F> {
     }
 }
 
-/// $Y = A^T M A + b$ for the tiles of an image.
+/// $Y = A^T M A + b$ for a row of tiles.
 struct OutputTiles<'a, F> {
     of: &'a Winograd,
     m: &'a [F],
     bias: &'a [F],
+    y: usize,
     first: usize,
     map: &'a mut [F],
 }
@@ -390,15 +422,15 @@ impl<F: Scalar> WithSimd for OutputTiles<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let OutputTiles { of, m, bias, first, map } = self;
+        let OutputTiles { of, m, bias, y, first, map } = self;
         let (n, row) = (of.filters, of.map().row());
         let step = of.step(n);
         each_tile::<F, S>(
-            of.tiles,
+            of.tiles[1],
             n,
             #[inline(always)]
-            |y, x, tile, c| {
-                let y_tile = output_tile::<F, S>(simd, m, step, (first + tile) * n + c, bias, c);
+            |x, c| {
+                let y_tile = output_tile::<F, S>(simd, m, step, (first + x) * n + c, bias, c);
                 let corner = OUT * (y * row + x * n) + c;
                 store_square::<F, S, OUT>(y_tile, map, |i, j| corner + i * row + j * n);
             },
@@ -425,6 +457,7 @@ struct PooledTiles<'a, F> {
     of: &'a Winograd,
     m: &'a [F],
     bias: &'a [F],
+    y: usize,
     first: usize,
     /// Tiles that are cut at the edge have no place here.
     pooled: Image,
@@ -437,15 +470,18 @@ impl<F: Scalar> WithSimd for PooledTiles<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let PooledTiles { of, m, bias, first, pooled, output, kept } = self;
+        let PooledTiles { of, m, bias, y, first, pooled, output, kept } = self;
         let n = of.filters;
         let step = of.step(n);
+        if y >= pooled.height {
+            return;
+        }
         each_tile::<F, S>(
-            [pooled.height, pooled.width],
+            pooled.width,
             n,
             #[inline(always)]
-            |y, x, place, c| {
-                let at = (first + y * of.tiles[1] + x) * n + c;
+            |x, c| {
+                let at = (first + x) * n + c;
                 let [[mut best, second], [third, fourth]] =
                     output_tile::<F, S>(simd, m, step, at, bias, c);
                 let mut position = F::splat(simd, F::ZERO);
@@ -454,17 +490,19 @@ impl<F: Scalar> WithSimd for PooledTiles<'_, F> {
                     position = F::where_above(simd, x, best, here, position);
                     best = F::where_above(simd, x, best, x, best);
                 }
-                store::<F, S>(output, place * n + c, best);
-                store::<F, S>(kept, place * n + c, position);
+                let place = (y * pooled.width + x) * n + c;
+                store::<F, S>(output, place, best);
+                store::<F, S>(kept, place, position);
             },
         );
     }
 }
 
-/// $dM = A\ dY A^T$ for the tiles of an image.
+/// $dM = A\ dY A^T$ for a row of tiles.
 struct OutputTilesBack<'a, F> {
     of: &'a Winograd,
     d_map: &'a [F],
+    y: usize,
     first: usize,
     m: &'a mut [F],
 }
@@ -474,18 +512,18 @@ impl<F: Scalar> WithSimd for OutputTilesBack<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let OutputTilesBack { of, d_map, first, m } = self;
+        let OutputTilesBack { of, d_map, y, first, m } = self;
         let (n, row) = (of.filters, of.map().row());
         let step = of.step(n);
         each_tile::<F, S>(
-            of.tiles,
+            of.tiles[1],
             n,
             #[inline(always)]
-            |y, x, tile, c| {
+            |x, c| {
                 let corner = OUT * (y * row + x * n) + c;
                 let d_y = load_square::<F, S, OUT>(simd, d_map, |i, j| corner + i * row + j * n);
                 let d_m = twice::<OutputBack, F, S, OUT, IN>(simd, d_y);
-                let at = (first + tile) * n + c;
+                let at = (first + x) * n + c;
                 store_square::<F, S, IN>(d_m, m, |i, j| (i * IN + j) * step + at);
             },
         );
@@ -498,6 +536,7 @@ struct PooledTilesBack<'a, F> {
     pooled: Image,
     kept: &'a [F],
     d_output: &'a [F],
+    y: usize,
     first: usize,
     m: &'a mut [F],
 }
@@ -507,15 +546,15 @@ impl<F: Scalar> WithSimd for PooledTilesBack<'_, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let PooledTilesBack { of, pooled, kept, d_output, first, m } = self;
+        let PooledTilesBack { of, pooled, kept, d_output, y, first, m } = self;
         let n = of.filters;
         let step = of.step(n);
         let zero = F::splat(simd, F::ZERO);
         each_tile::<F, S>(
-            of.tiles,
+            of.tiles[1],
             n,
             #[inline(always)]
-            |y, x, tile, c| {
+            |x, c| {
                 let mut d_y = [[zero; OUT]; OUT];
                 if y < pooled.height && x < pooled.width {
                     let from = (y * pooled.width + x) * n + c;
@@ -528,7 +567,7 @@ impl<F: Scalar> WithSimd for PooledTilesBack<'_, F> {
                     }
                 }
                 let d_m = twice::<OutputBack, F, S, OUT, IN>(simd, d_y);
-                let at = (first + tile) * n + c;
+                let at = (first + x) * n + c;
                 store_square::<F, S, IN>(d_m, m, |i, j| (i * IN + j) * step + at);
             },
         );
