@@ -14,8 +14,8 @@ use pulp::{Arch, Simd, WithSimd};
 const MANY_REGISTERS: usize = 32;
 /// Registers of filters in a tile, at most.
 const VECTORS: usize = 2;
-/// Places of a tile for many registers (28 of 32 for sums), and how many of the last for few.
-const PLACES: [usize; 7] = [14, 12, 10, 8, 6, 4, 1];
+/// Places of a tile for many registers (20 of 32 for sums), and how many of the last for few.
+const PLACES: [usize; 6] = [10, 8, 7, 6, 4, 1];
 const FEW_PLACES: usize = 3;
 /// Taps of a tile of the gradient: 10 or 12 registers of sums.
 const TAPS: usize = 6;
@@ -200,7 +200,7 @@ fn tiles_of<F: Scalar, S: Simd, const VECTORS: usize>(simd: S, tiles: Tiles<'_, 
     if S::REGISTER_COUNT < MANY_REGISTERS {
         choose!(6 4);
     } else {
-        choose!(14 12 10 8 6 4);
+        choose!(10 8 7 6 4);
     }
 }
 
