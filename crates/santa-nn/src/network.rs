@@ -3,6 +3,8 @@
 use crate::architecture::{self, Architecture, Shape};
 use crate::initialise::Role;
 use crate::kernels::{Buffer, Scalar, zeros};
+use crate::layers::conv2d::{Conv2d, Image, Window};
+use crate::layers::pool::{Pool2d, Pooling};
 use crate::layers::{Activation, ActivationKind, Dense, Dropout, Layer, Pass, Record, Sizes};
 use crate::loss;
 use crate::parallel;
@@ -110,8 +112,10 @@ impl<F: Scalar> Network<F> {
     pub fn new(architecture: &Architecture) -> Result<Self> {
         let shapes = architecture.shapes()?;
         let mut builder = Builder::default();
-        for (i, layer) in architecture.layers.iter().enumerate() {
-            builder.push(layer, shapes[i], shapes[i + 1]);
+        let mut i = 0;
+        while i < architecture.layers.len() {
+            let rest = &architecture.layers[i..];
+            i += builder.push(rest, shapes[i]);
         }
         let layout = Layout::new(builder.segments)?;
         let mut layers = Vec::new();
@@ -313,7 +317,7 @@ impl<F: Scalar> Network<F> {
                     input,
                     here[0].output,
                     here[0].kept,
-                    shard.scratch,
+                    &mut shard.scratch[..planned.sizes.scratch],
                 );
             }
             let top = shard.layers.len() - 1;
@@ -341,7 +345,7 @@ impl<F: Scalar> Network<F> {
                     d_output,
                     d_input,
                     partial,
-                    shard.scratch,
+                    &mut shard.scratch[..planned.sizes.scratch],
                 );
             }
         });
@@ -483,33 +487,61 @@ struct Builder<F: Scalar> {
     segments: Vec<(String, Vec<usize>)>,
     tensors: Vec<Tensor>,
     dense: usize,
+    convolutions: usize,
 }
 
 impl<F: Scalar> Default for Builder<F> {
     fn default() -> Self {
-        Builder { layers: Vec::new(), segments: Vec::new(), tensors: Vec::new(), dense: 0 }
+        let (layers, segments, tensors) = (Vec::new(), Vec::new(), Vec::new());
+        Builder { layers, segments, tensors, dense: 0, convolutions: 0 }
     }
 }
 
 impl<F: Scalar> Builder<F> {
-    fn push(&mut self, layer: &architecture::Layer, from: Shape, to: Shape) {
+    /// Adds the first of the layers, and what can be computed with it; returns how many that were.
+    fn push(&mut self, layers: &[architecture::Layer], from: Shape) -> usize {
         use architecture::Layer as L;
         let (first, segment) = (self.layers.is_empty(), self.layers.len() as u32);
-        let layer: Box<dyn Layer<F>> = match layer {
+        let mut taken = 1;
+        let layer: Box<dyn Layer<F>> = match &layers[0] {
             L::Dense(units) => {
                 self.dense += 1;
                 let name = format!("dense{}", self.dense);
                 self.tensors(&name, vec![from.len(), *units], [from.len(), *units]);
                 Box::new(Dense::new(from.len(), *units, first))
             }
-            L::Relu => Box::new(Activation::new(ActivationKind::Relu, to.len())),
-            L::Tanh => Box::new(Activation::new(ActivationKind::Tanh, to.len())),
-            L::Sigmoid => Box::new(Activation::new(ActivationKind::Sigmoid, to.len())),
-            L::Dropout(rate) => Box::new(Dropout::new(*rate, to.len(), segment)),
-            L::Flatten => return,
-            L::Conv(_) | L::MaxPool(_) | L::StochasticPool(_) => todo!(),
+            L::Conv(architecture::Convolution { channels, kernel, stride, padding }) => {
+                let pool = match layers.get(1) {
+                    Some(L::MaxPool(pooling)) => Some(window_of(pooling)),
+                    _ => None,
+                };
+                taken += usize::from(pool.is_some());
+                self.convolutions += 1;
+                let name = format!("conv{}", self.convolutions);
+                let [height, width] = *kernel;
+                let image = image_of(from);
+                let shape = vec![height, width, image.channels, *channels];
+                let taps = height * width;
+                self.tensors(&name, shape, [taps * image.channels, taps * channels]);
+                let window = Window { size: *kernel, stride: *stride, padding: *padding };
+                Box::new(Conv2d::new(image, *channels, window, pool).expect(CHECKED))
+            }
+            L::MaxPool(pooling) => {
+                let window = window_of(pooling);
+                Box::new(Pool2d::new(image_of(from), window, Pooling::Max).expect(CHECKED))
+            }
+            L::StochasticPool(pooling) => {
+                let (window, pooling) = (window_of(pooling), Pooling::Stochastic { segment });
+                Box::new(Pool2d::new(image_of(from), window, pooling).expect(CHECKED))
+            }
+            L::Relu => Box::new(Activation::new(ActivationKind::Relu, from.len())),
+            L::Tanh => Box::new(Activation::new(ActivationKind::Tanh, from.len())),
+            L::Sigmoid => Box::new(Activation::new(ActivationKind::Sigmoid, from.len())),
+            L::Dropout(rate) => Box::new(Dropout::new(*rate, from.len(), segment)),
+            L::Flatten => return taken,
         };
         self.layers.push(layer);
+        taken
     }
 
     /// Names a weight and its bias, whose length is the weight's last axis.
@@ -519,4 +551,19 @@ impl<F: Scalar> Builder<F> {
         self.segments.push((format!("{name}.bias"), vec![outputs]));
         self.tensors.extend([Role::Weight, Role::Bias].map(|role| Tensor { role, fans }));
     }
+}
+
+/// `Architecture::shapes` has been through all sizes.
+const CHECKED: &str = "the shapes have been checked";
+
+fn image_of(shape: Shape) -> Image {
+    match shape {
+        Shape::Image([height, width, channels]) => Image { height, width, channels },
+        Shape::Vector(_) => unreachable!("{CHECKED}"),
+    }
+}
+
+fn window_of(pooling: &architecture::Pooling) -> Window {
+    let stride = pooling.stride.unwrap_or(pooling.window);
+    Window { size: pooling.window, stride, padding: [0, 0] }
 }

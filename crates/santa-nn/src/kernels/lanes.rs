@@ -44,6 +44,33 @@ pub trait Scalar: Real {
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
+    /// `a + b`.
+    #[doc(hidden)]
+    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a - b`.
+    #[doc(hidden)]
+    fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a * b`.
+    #[doc(hidden)]
+    fn times<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `yes` where `x` is above `bound` or not a number, else `no`.
+    #[doc(hidden)]
+    fn where_above<S: Simd>(
+        simd: S,
+        x: Self::Vector<S>,
+        bound: Self::Vector<S>,
+        yes: Self::Vector<S>,
+        no: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    /// `yes` where `x` equals `y`, else `no`.
+    #[doc(hidden)]
+    fn where_equal<S: Simd>(
+        simd: S,
+        x: Self::Vector<S>,
+        y: Self::Vector<S>,
+        yes: Self::Vector<S>,
+        no: Self::Vector<S>,
+    ) -> Self::Vector<S>;
     /// Whole registers, and what is left.
     #[doc(hidden)]
     fn vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
@@ -74,8 +101,9 @@ struct Packing<F> {
 }
 
 macro_rules! scalar {
-    ($scalar:ty, $vector:ident, $lanes:ident, $splat:ident, $mul_add:ident, $vectors:ident,
-     $vectors_mut:ident, $load_part:ident, $store_part:ident, $transpose:ident) => {
+    ($scalar:ty, $vector:ident, $lanes:ident, $splat:ident, $mul_add:ident,
+     [$add:ident, $sub:ident, $mul:ident, $greater:ident, $equal:ident, $select:ident],
+     $vectors:ident, $vectors_mut:ident, $load_part:ident, $store_part:ident, $transpose:ident) => {
         impl Scalar for $scalar {
             type Vector<S: Simd> = S::$vector;
 
@@ -100,6 +128,39 @@ macro_rules! scalar {
                 c: S::$vector,
             ) -> S::$vector {
                 simd.$mul_add(a, b, c)
+            }
+            #[inline(always)]
+            fn plus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$add(a, b)
+            }
+            #[inline(always)]
+            fn minus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$sub(a, b)
+            }
+            #[inline(always)]
+            fn times<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$mul(a, b)
+            }
+            #[inline(always)]
+            fn where_above<S: Simd>(
+                simd: S,
+                x: S::$vector,
+                bound: S::$vector,
+                yes: S::$vector,
+                no: S::$vector,
+            ) -> S::$vector {
+                let if_number = simd.$select(simd.$greater(x, bound), yes, no);
+                simd.$select(simd.$equal(x, x), if_number, yes)
+            }
+            #[inline(always)]
+            fn where_equal<S: Simd>(
+                simd: S,
+                x: S::$vector,
+                y: S::$vector,
+                yes: S::$vector,
+                no: S::$vector,
+            ) -> S::$vector {
+                simd.$select(simd.$equal(x, y), yes, no)
             }
             #[inline(always)]
             fn vectors<S: Simd>(slice: &[Self]) -> (&[S::$vector], &[Self]) {
@@ -138,6 +199,7 @@ scalar!(
     F32_LANES,
     splat_f32s,
     mul_add_f32s,
+    [add_f32s, sub_f32s, mul_f32s, greater_than_f32s, equal_f32s, select_f32s],
     as_simd_f32s,
     as_mut_simd_f32s,
     partial_load_f32s,
@@ -150,6 +212,7 @@ scalar!(
     F64_LANES,
     splat_f64s,
     mul_add_f64s,
+    [add_f64s, sub_f64s, mul_f64s, greater_than_f64s, equal_f64s, select_f64s],
     as_simd_f64s,
     as_mut_simd_f64s,
     partial_load_f64s,

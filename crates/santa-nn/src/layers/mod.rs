@@ -13,8 +13,10 @@
 //! any number of them.
 
 mod activation;
+pub(crate) mod conv2d;
 mod dense;
 mod dropout;
+pub(crate) mod pool;
 
 pub(crate) use activation::{Activation, Kind as ActivationKind};
 pub(crate) use dense::Dense;
