@@ -174,28 +174,34 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
     }
 
     fn draw_weights(&mut self, theta: &[F], stream: Stream, step: u64) {
-        let dim = self.weights.len();
-        let (mu, rho) = theta.split_at(dim);
         let layout = self.inner.target().layout();
-        let mut epsilon = &mut self.epsilon[..];
-        let mut weights = &mut self.weights[..];
+        let mut rest = &mut self.epsilon[..];
         let mut jobs = Vec::new();
-        for (i, chunk) in chunks(layout) {
-            let (front, rest) = epsilon.split_at_mut(chunk.len());
-            epsilon = rest;
-            let (drawn, rest) = weights.split_at_mut(chunk.len());
-            weights = rest;
-            jobs.push((i, chunk, front, drawn));
+        for (segment, chunk) in chunks(layout) {
+            let (front, after) = rest.split_at_mut(chunk.len());
+            rest = after;
+            let first = chunk.start - layout.segments()[segment].range().start;
+            jobs.push((segment, first, front));
         }
-        parallel::for_each(&mut jobs, |(i, chunk, epsilon, weights)| {
-            let first = chunk.start - layout.segments()[*i].range().start;
-            stream.normals(step, *i as u32, first, epsilon);
-            let (mu, rho) = (&mu[chunk.clone()], &rho[chunk.clone()]);
+        parallel::for_each(&mut jobs, |(segment, first, epsilon)| {
+            stream.normals(step, *segment as u32, *first, epsilon);
+        });
+        self.weights_from_draw(theta);
+    }
+
+    /// w from mu, rho and epsilon.
+    fn weights_from_draw(&mut self, theta: &[F]) {
+        let (mu, rho) = theta.split_at(self.weights.len());
+        let epsilon = &self.epsilon;
+        let mut jobs: Vec<_> = self.weights.chunks_mut(CHUNK).enumerate().collect();
+        parallel::for_each(&mut jobs, |(i, weights)| {
+            let chunk = *i * CHUNK..*i * CHUNK + weights.len();
+            let (mu, rho, epsilon) = (&mu[chunk.clone()], &rho[chunk.clone()], &epsilon[chunk]);
             Arch::new().dispatch(
                 #[inline(always)]
                 || {
-                    for j in 0..mu.len() {
-                        weights[j] = softplus(rho[j]).fma(epsilon[j], mu[j]);
+                    for (j, w) in weights.iter_mut().enumerate() {
+                        *w = softplus(rho[j]).fma(epsilon[j], mu[j]);
                     }
                 },
             );
@@ -337,7 +343,8 @@ impl<F: Scalar> Density<F> {
     #[inline(always)]
     fn log(&self, w: F) -> F {
         let [a, b] = self.parts(w);
-        self.constant + a + softplus(b - a)
+        let larger = if a > b { a } else { b };
+        self.constant + larger + softplus(-(a - b).abs())
     }
 
     #[inline(always)]
@@ -345,5 +352,108 @@ impl<F: Scalar> Density<F> {
         let [a, b] = self.parts(w);
         let first = sigmoid(a - b);
         -w * first.fma(self.precision[0] - self.precision[1], self.precision[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Architecture, Classifier, Examples};
+    use serde_json::Value;
+
+    fn numbers(value: &Value) -> Vec<f64> {
+        value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    }
+
+    fn table() -> Value {
+        serde_json::from_str(include_str!("../tests/golden/models.json")).unwrap()
+    }
+
+    fn prior_of(case: &Value) -> ScaleMixture {
+        serde_json::from_value(case["prior"].clone()).unwrap()
+    }
+
+    #[test]
+    fn losses_and_gradients_agree_with_pytorch() {
+        const TOLERANCE: f64 = 1e-11;
+        let table = table();
+        for case in table["bayes"].as_array().unwrap() {
+            let name = &case["name"];
+            let labels: Vec<u8> = numbers(&case["labels"]).iter().map(|x| *x as u8).collect();
+            let inputs = numbers(&case["inputs"]);
+            let width = inputs.len() / labels.len();
+            let data = Examples::from_f64(inputs, width, labels).unwrap();
+            let architecture: Architecture =
+                serde_json::from_value(case["architecture"].clone()).unwrap();
+            let network = Classifier::<f64>::new(&architecture, data, Prior::Flat).unwrap();
+            let mut model = Variational::new(network, prior_of(case), KlWeight::Uniform).unwrap();
+            let theta = [numbers(&case["mu"]), numbers(&case["rho"])].concat();
+            model.epsilon.copy_from_slice(&numbers(&case["eps"]));
+            model.weights_from_draw(&theta);
+            let nll = model
+                .inner
+                .loss_gradient(&model.weights, &Batch::full(), &mut model.gradient)
+                .unwrap();
+            let scale = case["weight"].as_f64().unwrap() / case["n_data"].as_f64().unwrap();
+            let mut gradient = vec![f64::NAN; theta.len()];
+            let loss = nll + model.divergence(&theta, scale, Some(&mut gradient));
+            let expected = case["loss"].as_f64().unwrap();
+            assert!((loss - expected).abs() < TOLERANCE * (1.0 + expected.abs()), "{name}");
+            let expected = [numbers(&case["gradient_mu"]), numbers(&case["gradient_rho"])].concat();
+            for (found, expected) in gradient.iter().zip(expected) {
+                let allowed = TOLERANCE * (1.0 + expected.abs());
+                assert!((found - expected).abs() < allowed, "{name}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_mixture_s_density_agrees_with_pytorch_far_out() {
+        let table = table();
+        for case in table["mixture"].as_array().unwrap() {
+            let density = Density::<f64>::new(prior_of(case));
+            let (log, slope) = (numbers(&case["log_p"]), numbers(&case["gradient"]));
+            for ((w, log), slope) in numbers(&case["w"]).iter().zip(log).zip(slope) {
+                assert!((density.log(*w) - log).abs() < 1e-12 * (1.0 + log.abs()), "{w}");
+                assert!((density.slope(*w) - slope).abs() < 1e-12 * (1.0 + slope.abs()), "{w}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_of_zero_or_one_is_a_single_gaussian() {
+        for (pi, sigma) in [(1.0, 0.5), (0.0, 2.0)] {
+            let prior = ScaleMixture { pi, sigma1: 0.5, sigma2: 2.0 };
+            let density = Density::<f64>::new(prior);
+            let w = 1.3f64;
+            let log =
+                -0.5 * (w / sigma).powi(2) - f64::ln(sigma * (2.0 * std::f64::consts::PI).sqrt());
+            assert!((density.log(w) - log).abs() < 1e-12);
+            assert!((density.slope(w) + w / sigma.powi(2)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn impossible_settings_are_refused_by_name() {
+        let network = || {
+            let data = Examples::from_bytes([1, 2], 1, [0, 1]).unwrap();
+            Classifier::<f32>::new(&Architecture::dense(&[1, 2]), data, Prior::Flat).unwrap()
+        };
+        let good = ScaleMixture::default();
+        for (prior, weight, word) in [
+            (ScaleMixture { pi: 1.5, ..good }, KlWeight::Uniform, "pi"),
+            (ScaleMixture { sigma1: 0.0, ..good }, KlWeight::Uniform, "sigma1"),
+            (ScaleMixture { sigma2: f64::NAN, ..good }, KlWeight::Uniform, "sigma2"),
+            (good, KlWeight::Constant(-1.0), "weight"),
+            (good, KlWeight::Geometric { batches: 0 }, "batches"),
+        ] {
+            let message = Variational::new(network(), prior, weight).unwrap_err().to_string();
+            assert!(message.contains(word), "{message}");
+        }
+        let data = Examples::from_bytes([1, 2], 1, [0, 1]).unwrap();
+        let with_prior =
+            Classifier::<f32>::new(&Architecture::dense(&[1, 2]), data, Prior::gaussian(1.0));
+        let message = Variational::new(with_prior.unwrap(), good, KlWeight::Uniform);
+        assert!(message.unwrap_err().to_string().contains("Prior::Flat"));
     }
 }

@@ -130,3 +130,49 @@ fn variational_draws_have_the_spread_of_rho() {
     assert_eq!(draw, model.draw(&theta, 1, 0, 7).unwrap());
     assert_ne!(draw, model.draw(&theta, 1, 0, 8).unwrap());
 }
+
+#[test]
+fn convolutional_networks_have_the_right_gradient() {
+    check(
+        "the paper's, in small",
+        &network(
+            r#"
+            input = [8, 8, 1]
+            layers = [
+                { conv = { channels = 16, kernel = [5, 5], padding = [2, 2] } },
+                { max_pool = { window = [2, 2] } }, "relu",
+                { conv = { channels = 16, kernel = [5, 5], padding = [2, 2] } },
+                { max_pool = { window = [2, 2] } }, "relu",
+                { dense = 7 }, "relu", { dropout = 0.5 }, { dense = 3 },
+            ]"#,
+        ),
+    );
+    check(
+        "strides, and pooling apart from the convolution",
+        &network(
+            r#"
+            input = [9, 8, 2]
+            layers = [
+                { conv = { channels = 3, kernel = [3, 2], stride = [2, 1], padding = [1, 1] } },
+                "tanh",
+                { max_pool = { window = [3, 2], stride = [1, 2] } },
+                { conv = { channels = 4, kernel = [2, 2] } },
+                "flatten",
+                { dense = 3 },
+            ]"#,
+        ),
+    );
+    check(
+        "stochastic pooling",
+        &network(
+            r#"
+            input = [6, 6, 1]
+            layers = [
+                { conv = { channels = 3, kernel = [3, 3] } },
+                "sigmoid",
+                { stochastic_pool = { window = [2, 2] } },
+                { dense = 3 },
+            ]"#,
+        ),
+    );
+}

@@ -55,6 +55,13 @@ fn fully_connected_networks_have_the_same_bits_on_1_to_4_threads() {
 }
 
 #[test]
+fn convolutional_networks_have_the_same_bits_on_1_to_4_threads() {
+    for batch in [1, 100] {
+        same_bits(&Architecture::paper_cnn(), batch);
+    }
+}
+
+#[test]
 fn variational_weights_have_the_same_bits_on_1_to_4_threads() {
     let one = || {
         let architecture = Architecture::dense(&[784, 50, 10]);
