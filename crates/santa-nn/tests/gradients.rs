@@ -17,8 +17,9 @@ fn check(what: &str, architecture: &Architecture) {
     let mut theta = model.initial(3, 0).to_vec();
     // Biases away from zero, where a ReLU would have its kink.
     theta.iter_mut().zip(normals::<f64>(1 << 20, 9)).for_each(|(t, n)| *t += 0.1 * n);
+    // One example, one shard, several shards.
     let batch: Vec<u32> = (0..40).map(|i| i * 7 % 50).collect();
-    let batches = [Batch::of(&batch), Batch::of(&batch[..1]), Batch::full()];
+    let batches = [Batch::of(&batch[..1]), Batch::of(&batch[..5]), Batch::of(&batch)];
     for batch in batches.map(|batch| batch.seeded(5, 0).at_step(11)) {
         gradient_matches_differences(what, &mut model, &theta, &batch);
     }
