@@ -3,3 +3,6 @@
 
 pub mod kernels;
 mod layers;
+pub mod recurrent;
+
+pub use recurrent::{Gru, GruArchitecture, GruInitialisation, Nll, Normalisation, PianoRolls};
