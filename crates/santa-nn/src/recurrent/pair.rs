@@ -8,7 +8,8 @@
 //! over the second half between two steps, and goes on with the first one. It therefore never waits
 //! for a thread that may not come: in a pool of one thread, or of busy ones, it does everything, and
 //! the results have the same bits. After the hand-over each waits for the other's messages only,
-//! first spinning, then yielding, in case the other one has lost its core.
+//! first spinning, then yielding. A helper that has lost its core would cost a time slice at every
+//! step: it is dismissed, gives the second half back when it next can, and the leader goes on alone.
 
 #[cfg(feature = "parallel")]
 pub(super) use helped::run_helped;
@@ -43,11 +44,13 @@ mod helped {
     use super::{Half, both};
     use std::hint::spin_loop;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+    use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
     use std::thread::{panicking, yield_now};
 
     /// Looks at a message that is not there yet before the thread lets others have the core.
-    const PATIENCE: u32 = 2_000;
+    const SPINS: u32 = 2_000;
+    /// Looks after which a helper is believed to have lost its core.
+    const PATIENCE: u32 = SPINS + 100;
 
     /// The same with the help of another thread of the pool, if one has time.
     pub fn run_helped<'a, F, H>(first: &mut H, second: &mut H, steps: usize)
@@ -63,7 +66,7 @@ mod helped {
         });
     }
 
-    /// The half that may change hands.
+    /// The half that may change hands, between two steps.
     struct Second<'h, H> {
         half: &'h mut H,
         /// The step that it is to make next.
@@ -74,6 +77,8 @@ mod helped {
         steps: usize,
         /// A helper is there.
         arrived: AtomicBool,
+        /// The helper is too slow and shall give the second half back.
+        dismissed: AtomicBool,
         /// One of the two will send no more messages.
         over: AtomicBool,
         /// The messages of the first half and of the second, step by step.
@@ -100,30 +105,74 @@ mod helped {
             Relay {
                 steps,
                 arrived: AtomicBool::new(false),
+                dismissed: AtomicBool::new(false),
                 over: AtomicBool::new(false),
                 messages: [slots(), slots()],
             }
         }
 
-        fn lead<H: Half<'a, F>>(&self, first: &mut H, second: &Mutex<Second<'_, H>>) {
+        fn lead<'m, 'h, H: Half<'a, F>>(&self, first: &mut H, second: &'m Mutex<Second<'h, H>>) {
             // Declared before the lock, hence told after its release: a helper that comes too late
             // finds either the end or a half that has no steps left.
             let _leave = Leave { over: &self.over, only_by_panic: false };
-            let mut held = Some(second.lock().unwrap_or_else(PoisonError::into_inner));
+            // A quick helper may have it already.
+            let mut held = second.try_lock().ok();
             for step in 0..self.steps {
-                if self.arrived.load(Ordering::Relaxed) {
+                let dismissed = self.dismissed.load(Ordering::Relaxed);
+                if !dismissed && self.arrived.load(Ordering::Relaxed) {
                     held = None;
                 }
-                match &mut held {
-                    Some(second) => {
+                held = match held {
+                    Some(mut second) => {
                         both(first, second.half, step);
                         second.next = step + 1;
+                        Some(second)
                     }
-                    None => {
-                        if self.turn(first, 0, step).is_none() {
-                            return;
-                        }
-                    }
+                    None => match self.turn_of_leader(first, second, step) {
+                        Some(held) => held,
+                        // The helper panicked, and the scope will.
+                        None => return,
+                    },
+                };
+            }
+        }
+
+        /// A step of the first half, and of the second if the helper has given it back; `None` if the
+        /// helper is gone.
+        #[allow(clippy::type_complexity)]
+        fn turn_of_leader<'m, 'h, H: Half<'a, F>>(
+            &self,
+            first: &mut H,
+            second: &'m Mutex<Second<'h, H>>,
+            step: usize,
+        ) -> Option<Option<MutexGuard<'m, Second<'h, H>>>> {
+            let given = first.give(step);
+            self.send(0, step, given);
+            first.work(step);
+            let mut looks = 0;
+            loop {
+                if let Some(message) = self.messages[1][step].get() {
+                    first.take(step, message);
+                    return Some(None);
+                }
+                if self.over.load(Ordering::Acquire) {
+                    return None;
+                }
+                pause(&mut looks);
+                if looks >= PATIENCE {
+                    self.dismissed.store(true, Ordering::Relaxed);
+                } else if !self.dismissed.load(Ordering::Relaxed) {
+                    continue;
+                }
+                if let Ok(mut held) = second.try_lock()
+                    && held.next == step
+                {
+                    let message = held.half.give(step);
+                    held.half.work(step);
+                    first.take(step, message);
+                    held.half.take(step, given);
+                    held.next = step + 1;
+                    return Some(Some(held));
                 }
             }
         }
@@ -131,52 +180,52 @@ mod helped {
         fn help<H: Half<'a, F>>(&self, second: &Mutex<Second<'_, H>>) {
             let _leave = Leave { over: &self.over, only_by_panic: true };
             self.arrived.store(true, Ordering::Relaxed);
+            let gone =
+                || self.over.load(Ordering::Acquire) || self.dismissed.load(Ordering::Relaxed);
             let mut looks = 0;
             let mut second = loop {
-                if self.over.load(Ordering::Acquire) {
-                    return;
-                }
                 match second.try_lock() {
+                    _ if gone() => return,
                     Ok(second) => break second,
                     Err(TryLockError::Poisoned(_)) => return,
                     Err(TryLockError::WouldBlock) => pause(&mut looks),
                 }
             };
-            for step in second.next..self.steps {
-                if self.turn(second.half, 1, step).is_none() {
-                    return;
-                }
+            while second.next < self.steps && !self.dismissed.load(Ordering::Relaxed) {
+                let step = second.next;
+                let given = second.half.give(step);
+                self.send(1, step, given);
+                second.half.work(step);
+                let Some(message) = self.wait_for_leader(step) else { return };
+                second.half.take(step, message);
+                second.next += 1;
             }
         }
 
-        /// A step of one half; `None` if the other side is gone.
-        fn turn<H: Half<'a, F>>(&self, half: &mut H, side: usize, step: usize) -> Option<()> {
-            // Each slot is filled once: steps and sides do not repeat.
-            let _ = self.messages[side][step].set(half.give(step));
-            half.work(step);
-            let slot = &self.messages[1 - side][step];
+        /// The leader's message; `None` if it panicked.
+        fn wait_for_leader(&self, step: usize) -> Option<&'a [F]> {
+            let slot = &self.messages[0][step];
             let mut looks = 0;
-            let message = loop {
+            loop {
                 if let Some(message) = slot.get() {
-                    break message;
+                    return Some(message);
                 }
                 if self.over.load(Ordering::Acquire) {
                     // It may have been sent just before.
-                    break slot.get()?;
+                    return slot.get().copied();
                 }
                 pause(&mut looks);
-            };
-            half.take(step, message);
-            Some(())
+            }
+        }
+
+        fn send(&self, side: usize, step: usize, message: &'a [F]) {
+            // The slot is empty: a step of a half is made once.
+            let _ = self.messages[side][step].set(message);
         }
     }
 
     fn pause(looks: &mut u32) {
-        if *looks < PATIENCE {
-            *looks += 1;
-            spin_loop();
-        } else {
-            yield_now();
-        }
+        *looks = looks.saturating_add(1);
+        if *looks <= SPINS { spin_loop() } else { yield_now() }
     }
 }
