@@ -132,12 +132,25 @@ fn all() -> Vec<Case> {
         let passes = products.enumerate().map(|(i, n)| if i == 0 { 2 * n } else { 3 * n });
         2.0 * (BATCH * passes.sum::<usize>()) as f64
     };
+    // Two 5x5 convolutions with 32 and 64 channels on maps of these sides, then dense layers, of which
+    // the first has derivatives by its inputs, too.
+    let cnn = |first: usize, second: usize, sizes: &[usize]| -> f64 {
+        let macs = 2 * first * first * 25 * 32 + 3 * second * second * 25 * 32 * 64;
+        2.0 * (BATCH * (macs + sizes[0] * sizes[1])) as f64 + dense(sizes)
+    };
     let small = [784, 400, 400, 10];
     let large = [784, 800, 800, 10];
     vec![
         classifier("fnn-400", Architecture::dense(&small), dense(&small), true),
         classifier("fnn-400-noise", Architecture::dense(&small), dense(&small), false),
         classifier("fnn-800", Architecture::dense(&large), dense(&large), true),
+        classifier(
+            "cnn-paper",
+            Architecture::paper_cnn(),
+            cnn(28, 14, &[3136, 200, 200, 10]),
+            true,
+        ),
+        classifier("cnn-authors", Architecture::authors_cnn(), cnn(32, 20, &[6400, 500, 10]), true),
     ]
 }
 

@@ -9,6 +9,7 @@ mod layers;
 mod loss;
 mod network;
 mod parallel;
+pub mod recurrent;
 mod variational;
 
 pub use architecture::{Architecture, Convolution, Layer, Pooling};
@@ -17,4 +18,5 @@ pub use examples::Examples;
 pub use initialise::Initialiser;
 pub use kernels::{Buffer, Scalar, zeros};
 pub use network::Network;
+pub use recurrent::{Gru, GruArchitecture, GruInitialisation, Nll, Normalisation, PianoRolls};
 pub use variational::{KlWeight, ScaleMixture, Variational};
