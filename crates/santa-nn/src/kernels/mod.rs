@@ -11,4 +11,4 @@ mod transpose;
 
 pub use functions::{sigmoid, softplus, tanh};
 pub use lanes::{Buffer, Scalar, zeros};
-pub use product::{Start, View, multiply};
+pub use product::{Start, View, multiply, multiply_parts};

@@ -110,6 +110,23 @@ pub fn multiply<F: Scalar>(
     }
 }
 
+/// [`multiply`] with a k axis in several buffers, summed in their order: `part` gives the length of
+/// each, A, and the rows of B, and `None` after the last.
+pub fn multiply_parts<'a, F: Scalar>(
+    [m, n]: [usize; 2],
+    part: impl Fn(usize) -> Option<(usize, View<'a, F>, &'a [F])>,
+    mut start: Start<'_, F>,
+    c: &mut [F],
+    skip_zeros: bool,
+) {
+    let mut index = 0;
+    while let Some((k, a, b)) = part(index) {
+        multiply([m, n, k], a, b, start, c, skip_zeros);
+        start = Start::Present;
+        index += 1;
+    }
+}
+
 /// C = start + A B for at most [`DEPTH`] steps along k.
 struct Stretch<'s, F> {
     m: usize,
