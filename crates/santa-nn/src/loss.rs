@@ -6,6 +6,9 @@
 use crate::kernels::Scalar;
 use pulp::Arch;
 
+/// A probability this much above the least normal number is as good as zero: 1e-30 in `f32`.
+const NEGLIGIBLE: f64 = 1e8;
+
 /// Turns logits into log probabilities, row by row.
 pub(crate) fn log_softmax<F: Scalar>(logits: &mut [F], classes: usize) {
     Arch::new().dispatch(
@@ -29,6 +32,8 @@ pub(crate) fn cross_entropy<F: Scalar>(
     d: &mut [F],
     losses: &mut [f64],
 ) {
+    // Products of less than this would be subnormal, and a hundred times slower.
+    let tiny = F::from_f64(F::LEAST_NORMAL * NEGLIGIBLE);
     Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -38,7 +43,8 @@ pub(crate) fn cross_entropy<F: Scalar>(
                 *loss = sum.ln() - (z[label] - largest).to_f64();
                 let scale = weight / F::from_f64(sum);
                 for (d, z) in d.iter_mut().zip(z) {
-                    *d = (*z - largest).exp() * scale;
+                    let e = (*z - largest).exp();
+                    *d = if e < tiny { F::ZERO } else { e * scale };
                 }
                 d[label] -= weight;
             }
