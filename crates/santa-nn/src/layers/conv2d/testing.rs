@@ -124,7 +124,7 @@ pub(in crate::layers) fn derivatives_match(
     const STEP: f64 = 1e-5;
     const BOUND: f64 = 1e-7;
     /// Parameters and inputs that are moved, about.
-    const MOST: usize = 100;
+    const MOST: usize = 40;
     let examples = input.len() / layer.sizes(1).input;
     let w = normals::<f64>(examples * layer.sizes(1).output, 9);
     let result = run(layer, pass, 2, parameters, input, &w);
