@@ -13,6 +13,8 @@ mod kernels {
 // The layers are not public; this compiles them once more, for this benchmark.
 #[path = "../src/layers/mod.rs"]
 mod layers;
+#[path = "../src/parallel.rs"]
+mod parallel;
 
 use kernels::{Buffer, zeros};
 use layers::conv2d::{Conv2d, Image, Window};
@@ -85,7 +87,7 @@ fn times(layer: &dyn Layer<f32>, inner: bool) -> [f64; 2] {
         (zeros(EXAMPLES * sizes.output), numbers(EXAMPLES * sizes.output));
     let (mut kept, mut d_input) = (zeros(EXAMPLES * sizes.kept), zeros(EXAMPLES * sizes.input));
     let mut partial = zeros(sizes.partial);
-    layer.prepare(&parameters, &mut shared);
+    layer.prepare(&parameters, true, &mut shared);
     let pass = Pass::prediction();
     let mut best = [f64::INFINITY; 2];
     for _ in 0..RUNS {

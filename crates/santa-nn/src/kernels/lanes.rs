@@ -23,6 +23,9 @@ pub fn zeros<F: Real>(len: usize) -> Buffer<F> {
 
 /// The element types of a network: `f32` and `f64`. What [`Real`] is, with vector registers.
 pub trait Scalar: Real {
+    /// A byte's value.
+    fn from_byte(byte: u8) -> Self;
+
     /// A vector register.
     #[doc(hidden)]
     type Vector<S: Simd>: Copy;
@@ -81,6 +84,10 @@ pub trait Scalar: Real {
     #[doc(hidden)]
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], x: Self::Vector<S>);
 
+    /// Writes columns `first..` of a matrix with `rows` rows as the rows of `to`, as many as it holds.
+    #[doc(hidden)]
+    fn transpose(from: &[Self], rows: usize, first: usize, to: &mut [Self]);
+
     /// Runs `work` on this thread's buffers for packed operands: [`PACKED`] elements and as many
     /// indices, of unspecified content.
     #[doc(hidden)]
@@ -96,9 +103,14 @@ struct Packing<F> {
 macro_rules! scalar {
     ($scalar:ty, $vector:ident, $lanes:ident, $splat:ident, $mul_add:ident,
      [$add:ident, $sub:ident, $mul:ident, $greater:ident, $equal:ident, $select:ident],
-     $vectors:ident, $vectors_mut:ident, $load_part:ident, $store_part:ident) => {
+     $vectors:ident, $vectors_mut:ident, $load_part:ident, $store_part:ident, $transpose:ident) => {
         impl Scalar for $scalar {
             type Vector<S: Simd> = S::$vector;
+
+            #[inline(always)]
+            fn from_byte(byte: u8) -> Self {
+                Self::from(byte)
+            }
 
             #[inline(always)]
             fn lanes<S: Simd>() -> usize {
@@ -167,6 +179,10 @@ macro_rules! scalar {
                 simd.$store_part(slice, x)
             }
 
+            fn transpose(from: &[Self], rows: usize, first: usize, to: &mut [Self]) {
+                super::transpose::$transpose(from, rows, first, to);
+            }
+
             fn with_packing<R>(work: impl FnOnce(&mut [Self], &mut [u32]) -> R) -> R {
                 thread_local! {
                     static PACKING: RefCell<Packing<$scalar>> =
@@ -187,7 +203,8 @@ scalar!(
     as_simd_f32s,
     as_mut_simd_f32s,
     partial_load_f32s,
-    partial_store_f32s
+    partial_store_f32s,
+    transpose_f32
 );
 scalar!(
     f64,
@@ -199,5 +216,6 @@ scalar!(
     as_simd_f64s,
     as_mut_simd_f64s,
     partial_load_f64s,
-    partial_store_f64s
+    partial_store_f64s,
+    transpose_f64
 );

@@ -4,8 +4,11 @@
 //! an element of a product is a chain of fused multiply-adds along `k`. Hence the same bits with any
 //! number of threads and on every processor that has the fused multiply-add.
 
+mod functions;
 mod lanes;
 mod product;
+mod transpose;
 
+pub use functions::{sigmoid, softplus, tanh};
 pub use lanes::{Buffer, Scalar, zeros};
-pub use product::{Parts, Start, View, multiply, multiply_parts};
+pub use product::{Start, View, multiply, multiply_parts};

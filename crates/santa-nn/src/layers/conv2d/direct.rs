@@ -379,7 +379,7 @@ mod tests {
             assert_eq!(detected, row(of, |r| r.with_simd(plain), |b| b.with_simd(plain)));
             #[cfg(target_arch = "x86_64")]
             if let Some(avx2) = pulp::x86::V3::try_new() {
-                let narrow = row(of, |r| avx2.vectorize(r), |b| avx2.vectorize(b));
+                let narrow = row(of, |r| Simd::vectorize(avx2, r), |b| Simd::vectorize(avx2, b));
                 assert_eq!(detected, narrow);
             }
         }

@@ -28,7 +28,7 @@ mod winograd;
 pub(crate) use geometry::{Image, Window};
 
 use super::pool::Map;
-use super::{Layer, Pass, Shards, Sizes};
+use super::{Layer, Pass, Record, Sizes};
 use crate::kernels::Scalar;
 use direct::Direct;
 use patches::Patches;
@@ -175,11 +175,14 @@ impl<F: Scalar> Layer<F> for Conv2d {
         }
     }
 
-    fn prepare(&self, parameters: &[F], shared: &mut [F]) {
+    fn prepare(&self, parameters: &[F], training: bool, shared: &mut [F]) {
         let weights = &parameters[..self.weights];
         match &self.path {
-            Path::Winograd(path) => path.prepare(weights, shared),
-            Path::Direct(_, path) | Path::Patches(path) => path.prepare(weights, shared),
+            Path::Winograd(path) => path.prepare(weights, training, shared),
+            Path::Direct(_, path) | Path::Patches(path) if training => {
+                path.prepare(weights, shared)
+            }
+            _ => (),
         }
     }
 
@@ -273,13 +276,11 @@ impl<F: Scalar> Layer<F> for Conv2d {
         (0..parameters).step_by(PIECE).map(|from| from..parameters.min(from + PIECE)).collect()
     }
 
-    fn gradient(&self, piece: Range<usize>, shards: &dyn Shards<F>, gradient: &mut [F]) {
+    fn gradient(&self, piece: Range<usize>, batch: &Record<'_, F>, gradient: &mut [F]) {
         gradient.fill(F::ZERO);
-        let mut index = 0;
-        while let Some(shard) = shards.shard(index) {
-            let partial = &shard.partial[piece.clone()];
+        for partial in batch.partials.chunks_exact(self.weights + self.filters) {
+            let partial = &partial[piece.clone()];
             gradient.iter_mut().zip(partial).for_each(|(sum, part)| *sum += *part);
-            index += 1;
         }
     }
 }

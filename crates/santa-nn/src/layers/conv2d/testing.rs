@@ -1,6 +1,6 @@
 //! Runs a layer as a network would, on buffers full of NaN, and differentiates it numerically.
 
-use super::super::{Layer, Pass, Shard, Shards};
+use super::super::{Layer, Pass, Record};
 use crate::kernels::{Buffer, Scalar, zeros};
 use santa::noise::{Purpose, Stream};
 
@@ -22,20 +22,6 @@ pub(in crate::layers) fn training() -> Pass {
     Pass { training: true, stream: Stream::new(5, 0, Purpose::Dropout), step: 7, first: 0 }
 }
 
-struct Trained<F> {
-    examples: usize,
-    input: Vec<F>,
-    d_output: Buffer<F>,
-    partial: Buffer<F>,
-}
-
-impl<F: Scalar> Shards<F> for Vec<Trained<F>> {
-    fn shard(&self, index: usize) -> Option<Shard<'_, F>> {
-        let Trained { examples, input, d_output, partial } = self.get(index)?;
-        Some(Shard { examples: *examples, input, d_output, partial })
-    }
-}
-
 /// What a careless layer would stumble over.
 fn garbage<F: Scalar>(len: usize) -> Buffer<F> {
     let mut buffer = zeros::<F>(len);
@@ -49,7 +35,7 @@ fn output<F: Scalar>(layer: &dyn Layer<F>, pass: Pass, parameters: &[F], input: 
     let sizes = layer.sizes(examples);
     let (mut shared, mut scratch) = (garbage(sizes.shared), garbage(sizes.scratch));
     let (mut output, mut kept) = (garbage(examples * sizes.output), garbage(examples * sizes.kept));
-    layer.prepare(parameters, &mut shared);
+    layer.prepare(parameters, false, &mut shared);
     layer.forward(&pass, parameters, &shared, input, &mut output, &mut kept, &mut scratch);
     output
 }
@@ -66,9 +52,9 @@ pub(in crate::layers) fn run<F: Scalar>(
     let sizes = layer.sizes(in_shard);
     assert_eq!(parameters.len(), sizes.parameters);
     let mut shared = garbage(sizes.shared);
-    layer.prepare(parameters, &mut shared);
+    layer.prepare(parameters, true, &mut shared);
     let mut result = Run { output: vec![], d_input: vec![], gradient: vec![] };
-    let mut trained = vec![];
+    let (mut d_outputs, mut partials) = (vec![], vec![]);
     let shards = input.chunks(in_shard * sizes.input).zip(w.chunks(in_shard * sizes.output));
     for (index, (input, w)) in shards.enumerate() {
         let pass = Pass { first: index * in_shard, ..pass };
@@ -102,12 +88,15 @@ pub(in crate::layers) fn run<F: Scalar>(
         assert!(distance(&sums[0], &sums[1]) < 1e-5);
         result.output.extend_from_slice(&output);
         result.d_input.extend_from_slice(&d_input);
-        trained.push(Trained { examples, input: input.to_vec(), d_output, partial });
+        d_outputs.extend_from_slice(&d_output);
+        partials.extend_from_slice(&partial);
     }
+    let examples = input.len() / sizes.input;
+    let batch = Record { examples, input, d_output: &d_outputs, partials: &partials };
     for piece in layer.pieces() {
         assert_eq!(piece.start, result.gradient.len());
         let mut gradient = garbage(piece.len());
-        layer.gradient(piece, &trained, &mut gradient);
+        layer.gradient(piece, &batch, &mut gradient);
         result.gradient.extend_from_slice(&gradient);
     }
     assert_eq!(result.gradient.len(), sizes.parameters);

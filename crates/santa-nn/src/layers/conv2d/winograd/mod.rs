@@ -99,10 +99,13 @@ impl Winograd {
         Buffers { padded, d_padded, v, m, d_u }
     }
 
-    /// $U = G g G^T$, and the transpose of each frequency.
-    pub fn prepare<F: Scalar>(&self, weights: &[F], shared: &mut [F]) {
+    /// $U = G g G^T$, and for training the transpose of each frequency.
+    pub fn prepare<F: Scalar>(&self, weights: &[F], training: bool, shared: &mut [F]) {
         let (u, transposed) = shared.split_at_mut(FREQUENCIES * self.block());
         Arch::new().dispatch(Filters { block: self.block(), weights, u });
+        if !training {
+            return;
+        }
         let (channels, filters) = (self.input.channels, self.filters);
         for (u, transposed) in
             u.chunks_exact(self.block()).zip(transposed.chunks_exact_mut(self.block()))

@@ -1,0 +1,457 @@
+//! The GRU at work: loss and gradient of a batch of sequences.
+
+use super::architecture::{Gradient, GruArchitecture, Parameters};
+use super::backward::{Backward, Derivatives};
+use super::forward::{Forward, KEPT};
+use super::gradient::{HalfRows, Rows};
+use super::output::{Outputs, STRETCH};
+use super::pair;
+use super::plan::{Plan, Row};
+use super::rolls::PianoRolls;
+use super::spread;
+use super::weights::{GATES, HalfWeights};
+use crate::kernels::{Buffer, Scalar, zeros};
+use pulp::{Arch, Simd, WithSimd};
+use santa::{Batch, DataSize, Error, Layout, Result};
+use serde::{Deserialize, Serialize};
+
+/// Hidden units from which the messages between two cores cost less than they save.
+#[cfg(feature = "parallel")]
+const WORTH_HELP: usize = 64;
+
+/// What the loss of a batch is the mean of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Normalisation {
+    /// The authors': the mean over the steps of each sequence, averaged over the sequences. Long
+    /// sequences count as much as short ones.
+    #[default]
+    StepMean,
+    /// The sum over all steps of the batch, divided by their number.
+    TotalMean,
+    /// The sum over the steps of each sequence, averaged over the sequences: minus the logarithm of
+    /// the likelihood of a sequence. With N = number of sequences this gives the posterior.
+    SequenceSum,
+}
+
+/// A negative log-likelihood.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nll {
+    /// Summed over all steps of all sequences.
+    pub sum: f64,
+    /// Number of steps.
+    pub steps: usize,
+}
+
+impl Nll {
+    /// Per step, as the paper reports it.
+    pub fn per_step(&self) -> f64 {
+        self.sum / self.steps as f64
+    }
+}
+
+/// A gated recurrent unit with buffers for its passes, which grow to the longest batch seen.
+///
+/// The equations are those of [the module](super).
+#[derive(Debug)]
+pub struct Gru<F: Scalar> {
+    architecture: GruArchitecture,
+    layout: Layout,
+    weights: [HalfWeights<F>; 2],
+    plan: Plan,
+    workspace: Workspace<F>,
+}
+
+#[derive(Debug)]
+struct Workspace<F: Scalar> {
+    halves: [HalfWorkspace<F>; 2],
+    /// Logits, then the derivatives by them.
+    logits: Buffer<F>,
+    /// The loss of each row.
+    losses: Vec<f64>,
+    /// The loss of each sequence of the batch.
+    sums: Vec<f64>,
+    /// Each sequence's weight in the gradient.
+    weights: Vec<F>,
+    /// The gradient of the recurrent matrix, by the halves that its columns belong to.
+    blocks: [Buffer<F>; 2],
+}
+
+#[derive(Debug)]
+struct HalfWorkspace<F: Scalar> {
+    states: Buffer<F>,
+    kept: Buffer<F>,
+    gates: Buffer<F>,
+    d_states: Buffer<F>,
+    messages: Buffer<F>,
+    bias: Buffer<F>,
+}
+
+impl<F: Scalar> HalfWorkspace<F> {
+    /// Makes room for a wave.
+    fn grow(&mut self, weights: &HalfWeights<F>, plan: &Plan, backward: bool) {
+        let (rows, units) = (plan.rows.len(), &weights.units);
+        grow(&mut self.states, rows * units.stride);
+        if backward {
+            grow(&mut self.kept, rows * KEPT * units.stride);
+            grow(&mut self.gates, rows * units.gates);
+            grow(&mut self.d_states, rows * units.stride);
+            grow(&mut self.messages, rows * weights.backward[1].width());
+            grow(&mut self.bias, plan.groups.len() * GATES * units.stride);
+        }
+    }
+}
+
+fn grow<F: Scalar>(buffer: &mut Buffer<F>, len: usize) {
+    if buffer.len() < len {
+        // Not resized, which would copy what nobody reads.
+        *buffer = zeros(len);
+    }
+}
+
+impl<F: Scalar> Gru<F> {
+    /// A network of these sizes.
+    pub fn new(architecture: GruArchitecture) -> Result<Self> {
+        let layout = architecture.layout()?;
+        let half = || HalfWorkspace {
+            states: zeros(0),
+            kept: zeros(0),
+            gates: zeros(0),
+            d_states: zeros(0),
+            messages: zeros(0),
+            bias: zeros(0),
+        };
+        let workspace = Workspace {
+            halves: [half(), half()],
+            logits: zeros(0),
+            losses: Vec::new(),
+            sums: Vec::new(),
+            weights: Vec::new(),
+            blocks: [zeros(0), zeros(0)],
+        };
+        let weights = HalfWeights::new(architecture);
+        Ok(Gru { architecture, layout, weights, plan: Plan::default(), workspace })
+    }
+
+    /// Its sizes.
+    pub fn architecture(&self) -> GruArchitecture {
+        self.architecture
+    }
+    /// Names and shapes of its parameters.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The loss of some sequences, without the gradient.
+    pub fn loss(
+        &mut self,
+        theta: &[F],
+        rolls: &PianoRolls,
+        batch: &Batch<'_>,
+        normalisation: Normalisation,
+    ) -> Result<f64> {
+        self.run(theta, rolls, batch, normalisation, None)
+    }
+
+    /// The loss of some sequences, and its gradient.
+    pub fn loss_gradient(
+        &mut self,
+        theta: &[F],
+        rolls: &PianoRolls,
+        batch: &Batch<'_>,
+        normalisation: Normalisation,
+        gradient: &mut [F],
+    ) -> Result<f64> {
+        self.check_len("the gradient", gradient.len())?;
+        self.run(theta, rolls, batch, normalisation, Some(gradient))
+    }
+
+    /// The negative log-likelihood of all sequences.
+    pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
+        self.run(theta, rolls, &Batch::full(), Normalisation::TotalMean, None)?;
+        Ok(Nll { sum: self.workspace.sums.iter().sum(), steps: rolls.steps() })
+    }
+
+    fn check_len(&self, what: &'static str, found: usize) -> Result<()> {
+        let expected = self.layout.dim();
+        if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+    }
+
+    fn run(
+        &mut self,
+        theta: &[F],
+        rolls: &PianoRolls,
+        batch: &Batch<'_>,
+        normalisation: Normalisation,
+        gradient: Option<&mut [F]>,
+    ) -> Result<f64> {
+        self.check_len("theta", theta.len())?;
+        if rolls.keys() != self.architecture.keys {
+            return Err(Error::Structure(format!(
+                "the piano rolls have {} keys, the network {}",
+                rolls.keys(),
+                self.architecture.keys
+            )));
+        }
+        batch.check(DataSize::new(rolls.len() as u64)?)?;
+        #[cfg(feature = "parallel")]
+        {
+            // In the pool from the beginning to the end, instead of once for each phase.
+            Ok(rayon::scope(|_| self.step(theta, rolls, batch, normalisation, gradient)))
+        }
+        #[cfg(not(feature = "parallel"))]
+        Ok(self.step(theta, rolls, batch, normalisation, gradient))
+    }
+
+    fn step(
+        &mut self,
+        theta: &[F],
+        rolls: &PianoRolls,
+        batch: &Batch<'_>,
+        normalisation: Normalisation,
+        mut gradient: Option<&mut [F]>,
+    ) -> f64 {
+        let parameters = Parameters::new(self.architecture, theta);
+        self.prepare(&parameters, gradient.is_some());
+        let sequences = batch.len(rolls.len());
+        let total: usize = batch.iter(rolls.len()).map(|i| rolls.steps_of(i)).sum();
+        let weight = |sequence: usize| {
+            1.0 / match normalisation {
+                Normalisation::StepMean => (sequences * rolls.steps_of(sequence)) as f64,
+                Normalisation::TotalMean => total as f64,
+                Normalisation::SequenceSum => sequences as f64,
+            }
+        };
+        let workspace = &mut self.workspace;
+        workspace.weights.clear();
+        let weights = batch.iter(rolls.len()).map(|sequence| F::from_f64(weight(sequence)));
+        workspace.weights.extend(weights);
+        workspace.sums.clear();
+        workspace.sums.resize(sequences, 0.0);
+        self.plan.start(rolls, batch.iter(rolls.len()));
+        let mut first = true;
+        while self.plan.next_wave(rolls) {
+            self.wave(&parameters, rolls, gradient.as_deref_mut(), first);
+            first = false;
+        }
+        let losses = batch.iter(rolls.len()).zip(&self.workspace.sums);
+        losses.map(|(sequence, sum)| weight(sequence) * sum).sum()
+    }
+
+    fn prepare(&mut self, parameters: &Parameters<'_, F>, backward: bool) {
+        let [a, b] = &mut self.weights;
+        let ranges = [a.units.range.clone(), b.units.range.clone()];
+        let [first, second] = &ranges;
+        spread(vec![(a, second), (b, first)], |(half, other)| {
+            half.prepare(other, parameters);
+            if backward {
+                half.prepare_backward(other, parameters);
+            }
+        });
+    }
+
+    /// The loss of a wave; its gradient is added, or overwrites what was there if it is the first.
+    fn wave(
+        &mut self,
+        parameters: &Parameters<'_, F>,
+        rolls: &PianoRolls,
+        gradient: Option<&mut [F]>,
+        first: bool,
+    ) {
+        let Gru { architecture, weights, plan, workspace, .. } = self;
+        let (keys, rows) = (architecture.keys, plan.rows.len());
+        let backward = gradient.is_some();
+        for (half, weights) in workspace.halves.iter_mut().zip(&*weights) {
+            half.grow(weights, plan, backward);
+        }
+        grow(&mut workspace.logits, rows * keys);
+        workspace.losses.resize(workspace.losses.len().max(rows), 0.0);
+        let weights = &*weights;
+
+        forward(weights, plan, rolls, &mut workspace.halves, backward);
+
+        let outputs = Outputs { parameters: *parameters, halves: weights, rolls };
+        let [a, b] = &mut workspace.halves;
+        let stretches: Vec<_> = plan
+            .rows
+            .chunks(STRETCH)
+            .zip(workspace.logits.chunks_mut(STRETCH * keys))
+            .zip(workspace.losses.chunks_mut(STRETCH))
+            .enumerate()
+            .collect();
+        let states = [&a.states[..], &b.states[..]];
+        if backward {
+            // A half without units has no elements, but a part in every stretch.
+            let mut rest = [&mut a.d_states[..], &mut b.d_states[..]];
+            let stretches = stretches.into_iter().map(|stretch| {
+                let rows = stretch.1.0.0.len();
+                let d_states =
+                    [0, 1].map(|half| cut(&mut rest[half], rows * weights[half].units.stride));
+                (stretch, d_states)
+            });
+            spread(stretches.collect(), |((i, ((rows, logits), losses)), d_states)| {
+                let logits = &mut logits[..rows.len() * keys];
+                let states = states_of(states, weights, i * STRETCH);
+                outputs.losses(rows, states, logits, losses);
+                outputs.derivatives(rows, &workspace.weights, logits, d_states);
+            });
+        } else {
+            spread(stretches, |(i, ((rows, logits), losses))| {
+                let logits = &mut logits[..rows.len() * keys];
+                outputs.losses(rows, states_of(states, weights, i * STRETCH), logits, losses);
+            });
+        }
+        for (row, loss) in plan.rows.iter().zip(&workspace.losses) {
+            workspace.sums[row.place] += loss;
+        }
+
+        let Some(gradient) = gradient else { return };
+        backward_pass(weights, plan, &mut workspace.halves);
+
+        plan.sort_keys(rolls);
+        let hidden = architecture.hidden;
+        for (block, weights) in workspace.blocks.iter_mut().zip(weights) {
+            grow(block, hidden * weights.units.gates);
+        }
+        let mut halves = workspace.halves.iter().zip(weights).map(|(half, weights)| HalfRows {
+            weights,
+            states: &half.states,
+            kept: &half.kept,
+            gates: &half.gates,
+            d_states: &half.d_states,
+            bias: &half.bias,
+        });
+        let halves = [halves.next(), halves.next()].map(|half| half.expect("there are two"));
+        let logits = &workspace.logits[..rows * keys];
+        let rows = Rows { architecture: *architecture, plan, halves, logits, first };
+        rows.gradient(Gradient::new(*architecture, gradient), &mut workspace.blocks);
+    }
+}
+
+/// Both halves of the states from a row on.
+fn states_of<'a, F: Scalar>(
+    states: [&'a [F]; 2],
+    weights: &[HalfWeights<F>; 2],
+    row: usize,
+) -> [&'a [F]; 2] {
+    [0, 1].map(|half| &states[half][row * weights[half].units.stride..])
+}
+
+/// Cuts off the part of a group.
+fn cut<'a, F>(rest: &mut &'a mut [F], len: usize) -> &'a mut [F] {
+    let (now, later) = std::mem::take(rest).split_at_mut(len);
+    *rest = later;
+    now
+}
+
+/// The states of all groups.
+fn forward<F: Scalar>(
+    weights: &[HalfWeights<F>; 2],
+    plan: &Plan,
+    rolls: &PianoRolls,
+    halves: &mut [HalfWorkspace<F>; 2],
+    keep: bool,
+) {
+    let mut rest = halves.each_mut().map(|half| (&mut half.states[..], &mut half.kept[..]));
+    let groups = plan.groups.iter().map(|group| {
+        let rows = &plan.rows[group.rows.clone()];
+        let counts = &plan.counts[group.times.clone()];
+        let halves = [0, 1].map(|half| {
+            let stride = weights[half].units.stride;
+            let kept = if keep { rows.len() * KEPT * stride } else { 0 };
+            let (states, all_kept) = &mut rest[half];
+            (cut(states, rows.len() * stride), cut(all_kept, kept))
+        });
+        ForwardGroup { weights, rolls, rows, counts, halves }
+    });
+    spread(groups.collect(), |group| Arch::new().dispatch(group));
+}
+
+struct ForwardGroup<'a, F: Scalar> {
+    weights: &'a [HalfWeights<F>; 2],
+    rolls: &'a PianoRolls,
+    rows: &'a [Row],
+    counts: &'a [usize],
+    halves: [(&'a mut [F], &'a mut [F]); 2],
+}
+
+impl<F: Scalar> WithSimd for ForwardGroup<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let ForwardGroup { weights: [a, b], rolls, rows, counts, halves } = self;
+        let [in_a, in_b] = halves;
+        let mut first = Forward::new(simd, a, rolls, (rows, counts), in_a.0, in_a.1);
+        let mut second = Forward::new(simd, b, rolls, (rows, counts), in_b.0, in_b.1);
+        run_pair(&mut first, &mut second, counts.len() - 1, a.units.len + b.units.len);
+    }
+}
+
+/// The derivatives of all groups.
+fn backward_pass<F: Scalar>(
+    weights: &[HalfWeights<F>; 2],
+    plan: &Plan,
+    halves: &mut [HalfWorkspace<F>; 2],
+) {
+    let mut rest = halves.each_mut().map(|half| Derivatives {
+        states: &half.states,
+        kept: &mut half.kept,
+        gates: &mut half.gates,
+        d_states: &mut half.d_states,
+        messages: &mut half.messages,
+        bias: &mut half.bias,
+    });
+    let groups = plan.groups.iter().map(|group| {
+        let counts = &plan.counts[group.times.clone()];
+        let rows = group.rows.len();
+        let derivatives = [0, 1].map(|half| {
+            let units = &weights[half].units;
+            let other = weights[half].backward[1].width();
+            let rest = &mut rest[half];
+            let (states, later) = rest.states.split_at(rows * units.stride);
+            rest.states = later;
+            Derivatives {
+                states,
+                kept: cut(&mut rest.kept, rows * KEPT * units.stride),
+                gates: cut(&mut rest.gates, rows * units.gates),
+                d_states: cut(&mut rest.d_states, rows * units.stride),
+                messages: cut(&mut rest.messages, rows * other),
+                bias: cut(&mut rest.bias, GATES * units.stride),
+            }
+        });
+        BackwardGroup { weights, counts, derivatives }
+    });
+    spread(groups.collect(), |group| Arch::new().dispatch(group));
+}
+
+struct BackwardGroup<'a, F: Scalar> {
+    weights: &'a [HalfWeights<F>; 2],
+    counts: &'a [usize],
+    derivatives: [Derivatives<'a, F>; 2],
+}
+
+impl<F: Scalar> WithSimd for BackwardGroup<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let BackwardGroup { weights: [a, b], counts, derivatives: [in_a, in_b] } = self;
+        let mut first = Backward::new(simd, a, counts, in_a);
+        let mut second = Backward::new(simd, b, counts, in_b);
+        run_pair(&mut first, &mut second, counts.len() - 1, a.units.len + b.units.len);
+    }
+}
+
+/// All steps of two halves, on one core or two.
+fn run_pair<'a, F: Scalar, H: pair::Half<'a, F>>(
+    first: &mut H,
+    second: &mut H,
+    steps: usize,
+    hidden: usize,
+) {
+    #[cfg(feature = "parallel")]
+    if hidden >= WORTH_HELP && rayon::current_num_threads() > 1 {
+        return pair::run_helped(first, second, steps);
+    }
+    let _ = hidden;
+    pair::run(first, second, steps);
+}

@@ -1,0 +1,157 @@
+//! Music as binary sequences.
+
+use santa::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Sequences of steps at which each of a number of keys is down or not.
+///
+/// ```
+/// use santa_nn::PianoRolls;
+///
+/// // Two sequences on three keys: of two steps, and of one.
+/// let rolls = PianoRolls::new(3, vec![1, 0, 1, 0, 0, 0, 0, 1, 0], vec![0, 2, 3])?;
+/// assert_eq!((rolls.len(), rolls.steps(), rolls.steps_of(0)), (2, 3, 2));
+/// assert!(PianoRolls::new(3, vec![1, 0, 2], vec![0, 1]).is_err());
+/// # Ok::<(), santa::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PianoRolls {
+    keys: usize,
+    /// Total steps x keys, zeros and ones.
+    values: Arc<[u8]>,
+    /// The step at which each sequence begins, and at which the last one ends.
+    offsets: Arc<[usize]>,
+    /// The keys that are down, step after step.
+    down: Arc<[u32]>,
+    /// Where in `down` each step begins, and where the last one ends.
+    down_offsets: Arc<[usize]>,
+}
+
+impl PianoRolls {
+    /// Sequences from all their steps (total steps x `keys` zeros and ones, row-major) and the step
+    /// at which each begins, with the total at the end.
+    pub fn new(
+        keys: usize,
+        values: impl Into<Arc<[u8]>>,
+        offsets: impl Into<Arc<[usize]>>,
+    ) -> Result<Self> {
+        let (values, offsets) = (values.into(), offsets.into());
+        let refuse = |why: String| Err(Error::Structure(format!("piano rolls: {why}")));
+        if keys == 0 || u32::try_from(keys).is_err() {
+            return refuse(format!("{keys} keys; there must be at least one, and less than 2^32"));
+        }
+        if offsets.len() < 2 || offsets[0] != 0 {
+            return refuse("the offsets must begin with 0 and end with the number of steps".into());
+        }
+        if let Some(i) = offsets.windows(2).position(|edges| edges[0] >= edges[1]) {
+            return refuse(format!(
+                "sequence {i} runs from step {} to {}; each needs at least one step",
+                offsets[i],
+                offsets[i + 1]
+            ));
+        }
+        let steps = offsets[offsets.len() - 1];
+        if steps.checked_mul(keys) != Some(values.len()) {
+            return refuse(format!(
+                "{} values, but the offsets end at {steps} steps of {keys} keys",
+                values.len()
+            ));
+        }
+        if let Some(i) = values.iter().position(|x| *x > 1) {
+            return refuse(format!(
+                "step {}, key {} is {}; a key is 0 or 1",
+                i / keys,
+                i % keys,
+                values[i]
+            ));
+        }
+        let mut down = Vec::new();
+        let mut down_offsets = Vec::with_capacity(steps + 1);
+        for step in values.chunks_exact(keys) {
+            down_offsets.push(down.len());
+            down.extend((0u32..).zip(step).filter(|(_, x)| **x == 1).map(|(key, _)| key));
+        }
+        down_offsets.push(down.len());
+        Ok(PianoRolls {
+            keys,
+            values,
+            offsets,
+            down: down.into(),
+            down_offsets: down_offsets.into(),
+        })
+    }
+
+    /// Keys of a step.
+    pub fn keys(&self) -> usize {
+        self.keys
+    }
+    /// Number of sequences; at least one.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+    /// Steps of all sequences.
+    pub fn steps(&self) -> usize {
+        self.offsets[self.len()]
+    }
+    /// Steps of a sequence.
+    ///
+    /// # Panics
+    /// If there is no such sequence, as indexing a slice does.
+    pub fn steps_of(&self, sequence: usize) -> usize {
+        self.range(sequence).len()
+    }
+    /// The values of a sequence, steps x keys.
+    ///
+    /// # Panics
+    /// If there is no such sequence, as indexing a slice does.
+    pub fn sequence(&self, sequence: usize) -> &[u8] {
+        let range = self.range(sequence);
+        &self.values[range.start * self.keys..range.end * self.keys]
+    }
+
+    /// The steps of a sequence, counted through all sequences.
+    pub(super) fn range(&self, sequence: usize) -> Range<usize> {
+        self.offsets[sequence]..self.offsets[sequence + 1]
+    }
+    /// The values of a step, counted through all sequences.
+    pub(super) fn step(&self, step: usize) -> &[u8] {
+        &self.values[step * self.keys..(step + 1) * self.keys]
+    }
+    /// The keys that are down at a step, counted through all sequences.
+    pub(super) fn down(&self, step: usize) -> &[u32] {
+        &self.down[self.down_offsets[step]..self.down_offsets[step + 1]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_know_their_keys() {
+        let rolls = PianoRolls::new(2, vec![0, 1, 1, 1, 0, 0], vec![0, 1, 3]).unwrap();
+        assert_eq!(rolls.sequence(1), [1, 1, 0, 0]);
+        assert_eq!((rolls.down(0), rolls.down(1), rolls.down(2)), (&[1][..], &[0, 1][..], &[][..]));
+        assert_eq!(rolls.step(1), [1, 1]);
+    }
+
+    #[test]
+    fn rolls_that_make_no_sense_are_refused_with_the_reason() {
+        for (keys, values, offsets, reason) in [
+            (0, vec![], vec![0, 1], "at least one"),
+            (2, vec![0; 4], vec![], "begin with 0"),
+            (2, vec![0; 4], vec![0], "begin with 0"),
+            (2, vec![0; 4], vec![1, 2], "begin with 0"),
+            (2, vec![0; 4], vec![0, 0, 2], "sequence 0"),
+            (2, vec![0; 4], vec![0, 2, 1], "sequence 1"),
+            (2, vec![0; 4], vec![0, 3], "4 values"),
+            (2, vec![0; 4], vec![0, usize::MAX], "4 values"),
+            (2, vec![0, 0, 0, 3], vec![0, 2], "step 1, key 1 is 3"),
+        ] {
+            let error = PianoRolls::new(keys, values, offsets).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
