@@ -109,6 +109,7 @@ impl Conv2d {
     }
 
     /// The size of the resulting image.
+    #[cfg(test)]
     pub fn output(&self) -> Image {
         self.tail.output
     }
