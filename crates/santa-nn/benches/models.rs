@@ -11,7 +11,7 @@
 
 use santa::{Batch, Potential, Prior, Santa};
 use santa_datasets::Mnist;
-use santa_nn::{Architecture, Classifier, Examples};
+use santa_nn::{Architecture, Buffer, Classifier, Examples, zeros};
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -120,7 +120,7 @@ fn all() -> Vec<Case> {
             let images = if digits { digits_of_mnist() } else { noise(784) };
             let mut model =
                 Classifier::<f32>::new(&architecture, images, Prior::gaussian(1.0)).unwrap();
-            let theta = model.initial(1, 0).to_vec();
+            let theta = model.initial(1, 0);
             let mut times = measure(&mut model, theta);
             times.megabytes = model.network().memory() as f64 / 1e6;
             times
@@ -168,10 +168,10 @@ fn noise(width: usize) -> Examples {
 }
 
 /// Best times of the parts of a step, with Santa exploring as it does for most of a run.
-fn measure(model: &mut impl Potential<f32>, mut theta: Vec<f32>) -> Times {
+fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>) -> Times {
     let n = model.target().data_size().get() as u32;
     let mut santa = Santa::new(1e-3, 1_000_000).init::<f32>(model.target(), 1).unwrap();
-    let mut gradient = vec![0.0; theta.len()];
+    let mut gradient = zeros::<f32>(theta.len());
     let mut batches =
         (0u32..).map(|i| (0..BATCH as u32).map(|j| (i * 9973 + j * 31) % n).collect::<Vec<_>>());
     let mut next = || batches.next().unwrap();

@@ -84,9 +84,10 @@ pub trait Scalar: Real {
     #[doc(hidden)]
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], x: Self::Vector<S>);
 
-    /// Writes columns `first..` of a matrix with `rows` rows as the rows of `to`, as many as it holds.
+    /// Writes the columns of rows of `columns` elements as rows that lie `stride` apart, as many as
+    /// `to` holds.
     #[doc(hidden)]
-    fn transpose(from: &[Self], rows: usize, first: usize, to: &mut [Self]);
+    fn transpose(from: &[Self], columns: usize, to: &mut [Self], stride: usize);
 
     /// Runs `work` on this thread's buffers for packed operands: [`PACKED`] elements and as many
     /// indices, of unspecified content.
@@ -179,8 +180,8 @@ macro_rules! scalar {
                 simd.$store_part(slice, x)
             }
 
-            fn transpose(from: &[Self], rows: usize, first: usize, to: &mut [Self]) {
-                super::transpose::$transpose(from, rows, first, to);
+            fn transpose(from: &[Self], columns: usize, to: &mut [Self], stride: usize) {
+                super::transpose::$transpose(from, columns, to, stride);
             }
 
             fn with_packing<R>(work: impl FnOnce(&mut [Self], &mut [u32]) -> R) -> R {

@@ -5,34 +5,35 @@ use pulp::Arch;
 /// Side of the blocks that are moved at a time: a cache line of `f32`.
 const SIDE: usize = 16;
 
-/// Writes columns `first..` of a matrix with `rows` rows as the rows of `to`, as many as it holds.
-pub(crate) fn transpose_f32(from: &[f32], rows: usize, first: usize, to: &mut [f32]) {
+/// Writes the columns of rows of `columns` elements as rows that lie `stride` apart, as many as `to`
+/// holds. What a row of `to` has beyond the rows of `from` is left as it is.
+pub(crate) fn transpose_f32(from: &[f32], columns: usize, to: &mut [f32], stride: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V4::try_new() {
         pulp::Simd::vectorize(
             simd,
             #[inline(always)]
-            || by_blocks(from, rows, first, to, |rows| avx512::transpose(simd, rows)),
+            || by_blocks(from, columns, to, stride, |rows| avx512::transpose(simd, rows)),
         );
         return;
     }
-    plain(from, rows, first, to);
+    plain(from, columns, to, stride);
 }
 
 /// The same for `f64`.
-pub(crate) fn transpose_f64(from: &[f64], rows: usize, first: usize, to: &mut [f64]) {
-    plain(from, rows, first, to);
+pub(crate) fn transpose_f64(from: &[f64], columns: usize, to: &mut [f64], stride: usize) {
+    plain(from, columns, to, stride);
 }
 
-fn plain<F: Copy + Default>(from: &[F], rows: usize, first: usize, to: &mut [F]) {
+fn plain<F: Copy + Default>(from: &[F], columns: usize, to: &mut [F], stride: usize) {
     Arch::new().dispatch(
         #[inline(always)]
         || {
             by_blocks(
                 from,
-                rows,
-                first,
+                columns,
                 to,
+                stride,
                 #[inline(always)]
                 |block| {
                     let mut transposed = [[F::default(); SIDE]; SIDE];
@@ -51,27 +52,27 @@ fn plain<F: Copy + Default>(from: &[F], rows: usize, first: usize, to: &mut [F])
 #[inline(always)]
 fn by_blocks<F: Copy + Default>(
     from: &[F],
-    rows: usize,
-    first: usize,
+    columns: usize,
     to: &mut [F],
+    stride: usize,
     transpose: impl Fn([[F; SIDE]; SIDE]) -> [[F; SIDE]; SIDE],
 ) {
-    let (columns, wanted) = (from.len() / rows, to.len() / rows);
+    let (rows, wanted) = (from.len() / columns, columns.min(to.len() / stride));
     let (whole_rows, whole_columns) = (rows - rows % SIDE, wanted - wanted % SIDE);
     for j in (0..whole_columns).step_by(SIDE) {
         for i in (0..whole_rows).step_by(SIDE) {
             let mut block = [[F::default(); SIDE]; SIDE];
             for (r, row) in block.iter_mut().enumerate() {
-                row.copy_from_slice(&from[(i + r) * columns + first + j..][..SIDE]);
+                row.copy_from_slice(&from[(i + r) * columns + j..][..SIDE]);
             }
             for (c, row) in transpose(block).iter().enumerate() {
-                to[(j + c) * rows + i..][..SIDE].copy_from_slice(row);
+                to[(j + c) * stride + i..][..SIDE].copy_from_slice(row);
             }
         }
     }
     for i in 0..rows {
         for j in if i < whole_rows { whole_columns } else { 0 }..wanted {
-            to[j * rows + i] = from[i * columns + first + j];
+            to[j * stride + i] = from[i * columns + j];
         }
     }
 }
@@ -132,12 +133,14 @@ mod tests {
     ) {
         for (rows, columns) in [(1, 1), (1, 7), (16, 16), (17, 16), (16, 33), (50, 47), (3, 64)] {
             let from: Vec<F> = (0..rows * columns).map(&number).collect();
-            for (first, wanted) in [(0, columns), (columns / 2, columns - columns / 2)] {
-                let mut to = vec![number(rows * columns); rows * wanted];
-                transpose(&from, rows, first, &mut to);
-                for i in 0..rows {
+            for (stride, wanted) in [(rows, columns), (rows + 3, columns / 2)] {
+                let untouched = number(rows * columns);
+                let mut to = vec![untouched; stride * wanted];
+                transpose(&from, columns, &mut to, stride);
+                for i in 0..stride {
                     for j in 0..wanted {
-                        assert_eq!(to[j * rows + i], from[i * columns + first + j]);
+                        let expected = if i < rows { from[i * columns + j] } else { untouched };
+                        assert_eq!(to[j * stride + i], expected);
                     }
                 }
             }

@@ -5,15 +5,16 @@
 
 use super::{Layer, Pass, Record, Sizes};
 use crate::kernels::{Scalar, Start, View, multiply};
-use crate::parallel;
 use std::ops::Range;
 
 /// Multiply-adds of a piece of the weights' gradient, at a batch of a hundred examples: a fraction of
 /// a millisecond.
 const PIECE: usize = 1 << 15;
 
-/// Columns of W that are transposed at a time.
-const STRIP: usize = 64;
+/// Most examples whose derivatives go back at a time.
+const BLOCK: usize = 128;
+/// Elements of a register on the widest processor.
+const LANES: usize = 16;
 
 /// W (inputs x outputs, row by row), then b.
 #[derive(Debug)]
@@ -38,21 +39,9 @@ impl<F: Scalar> Layer<F> for Dense {
             input: self.inputs,
             output: self.outputs,
             parameters: weights + self.outputs,
-            shared: if self.first { 0 } else { weights },
+            scratch: if self.first { 0 } else { (self.inputs + self.outputs) * BLOCK },
             ..Sizes::default()
         }
-    }
-
-    /// Transposes W, for the product along its rows in the backward pass.
-    fn prepare(&self, parameters: &[F], training: bool, shared: &mut [F]) {
-        if self.first || !training {
-            return;
-        }
-        let weights = &parameters[..shared.len()];
-        let mut strips: Vec<_> = shared.chunks_mut(STRIP * self.inputs).enumerate().collect();
-        parallel::for_each(&mut strips, |(i, strip)| {
-            F::transpose(weights, self.inputs, *i * STRIP, strip);
-        });
     }
 
     fn forward(
@@ -71,23 +60,33 @@ impl<F: Scalar> Layer<F> for Dense {
         multiply(size, View::rows(input, self.inputs), w, Start::Row(b), output, sparse);
     }
 
+    /// Computes the transpose, W dy^T: W is then read row by row, as it lies in memory, and only the
+    /// small matrices are transposed.
     fn backward(
         &self,
         _pass: &Pass,
-        _parameters: &[F],
-        shared: &[F],
+        parameters: &[F],
+        _shared: &[F],
         _input: &[F],
         _output: &[F],
         _kept: &[F],
         d_output: &mut [F],
         d_input: Option<&mut [F]>,
         _partial: &mut [F],
-        _scratch: &mut [F],
+        scratch: &mut [F],
     ) {
-        if let Some(d_input) = d_input {
-            let size = [d_output.len() / self.outputs, self.inputs, self.outputs];
-            let d_output = View::rows(d_output, self.outputs);
-            multiply(size, d_output, shared, Start::Zero, d_input, false);
+        let Some(d_input) = d_input else { return };
+        let w = View::rows(&parameters[..self.inputs * self.outputs], self.outputs);
+        let (dy_t, dx_t) = scratch.split_at_mut(self.outputs * BLOCK);
+        let blocks =
+            d_output.chunks(BLOCK * self.outputs).zip(d_input.chunks_mut(BLOCK * self.inputs));
+        for (dy, dx) in blocks {
+            let n = (dy.len() / self.outputs).next_multiple_of(LANES);
+            let (dy_t, dx_t) = (&mut dy_t[..self.outputs * n], &mut dx_t[..self.inputs * n]);
+            // Beyond the examples, rows keep old values, which nobody reads.
+            F::transpose(dy, self.outputs, dy_t, n);
+            multiply([self.inputs, n, self.outputs], w, dy_t, Start::Zero, dx_t, false);
+            F::transpose(dx_t, n, dx, self.inputs);
         }
     }
 

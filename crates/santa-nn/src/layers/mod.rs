@@ -42,7 +42,8 @@ pub(crate) struct Sizes {
     pub shared: usize,
     /// Elements that a shard's backward pass sums for [`Layer::gradient`].
     pub partial: usize,
-    /// Elements that a shard needs during a call, of unspecified content before and after.
+    /// Elements that a shard needs during a call, of unspecified content before and after. The buffer
+    /// may be longer.
     pub scratch: usize,
 }
 
