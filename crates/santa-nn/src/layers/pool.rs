@@ -42,6 +42,7 @@ impl Pool2d {
     }
 
     /// The size of the pooled image.
+    #[cfg(test)]
     pub fn output(&self) -> Image {
         self.output
     }

@@ -221,10 +221,8 @@ fn run_tiles<F: Scalar, S: Simd, const PLACES: usize, const VECTORS: usize>(
                 let from = from.min(width - PLACES);
                 let mut sums = [[F::splat(simd, F::ZERO); VECTORS]; PLACES];
                 let bias = &F::vectors::<S>(&bias[left..left + span]).0[..VECTORS];
-                for p in 0..PLACES {
-                    for v in 0..VECTORS {
-                        sums[p][v] = bias[v];
-                    }
+                for sums in &mut sums {
+                    sums.copy_from_slice(bias);
                 }
                 for i in 0..rows {
                     let line = &lines[i * row + from..][..columns + PLACES - 1];
@@ -241,10 +239,7 @@ fn run_tiles<F: Scalar, S: Simd, const PLACES: usize, const VECTORS: usize>(
                 }
                 let out = &mut out[from * n..(from + PLACES) * n];
                 for (out, sums) in out.chunks_exact_mut(n).zip(&sums) {
-                    let out = &mut F::vectors_mut::<S>(&mut out[left..left + span]).0[..VECTORS];
-                    for v in 0..VECTORS {
-                        out[v] = sums[v];
-                    }
+                    F::vectors_mut::<S>(&mut out[left..left + span]).0.copy_from_slice(sums);
                 }
             }
         },
@@ -329,10 +324,7 @@ fn run_taps<F: Scalar, S: Simd, const COUNT: usize, const VECTORS: usize>(
             let (row, span) = (of.padded().row(), VECTORS * F::lanes::<S>());
             let mut sums = [[F::splat(simd, F::ZERO); VECTORS]; COUNT];
             for (t, d_weights) in d_weights.chunks_exact(n).enumerate().take(COUNT) {
-                let d = &F::vectors::<S>(&d_weights[left..left + span]).0[..VECTORS];
-                for v in 0..VECTORS {
-                    sums[t][v] = d[v];
-                }
+                sums[t].copy_from_slice(F::vectors::<S>(&d_weights[left..left + span]).0);
             }
             for (y, d_row) in d_rows.chunks_exact(of.map.row()).enumerate() {
                 let line = &lines[y * of.window.stride[0] * row + tap..][..width + COUNT - 1];
@@ -347,11 +339,49 @@ fn run_taps<F: Scalar, S: Simd, const COUNT: usize, const VECTORS: usize>(
                 }
             }
             for (t, d_weights) in d_weights.chunks_exact_mut(n).enumerate().take(COUNT) {
-                let d = &mut F::vectors_mut::<S>(&mut d_weights[left..left + span]).0[..VECTORS];
-                for v in 0..VECTORS {
-                    d[v] = sums[t][v];
-                }
+                let d_weights = &mut d_weights[left..left + span];
+                F::vectors_mut::<S>(d_weights).0.copy_from_slice(&sums[t]);
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::normals;
+    use super::*;
+
+    /// A row and its contribution to the gradient on one instruction set.
+    fn row(
+        of: &Direct,
+        arch: impl Fn(Rows<'_, f32>),
+        back: impl Fn(RowsBack<'_, f32>),
+    ) -> Vec<f32> {
+        let (taps, n) = (of.window.size[0] * of.window.size[1], of.map.channels);
+        let (padded, weights) = (normals(of.padded().len(), 0), normals(taps * n, 1));
+        let (bias, mut out) = (normals(n, 2), vec![0.0; of.map.row()]);
+        let mut d_weights = normals(taps * n, 3);
+        let (first, padded) = (1, &padded[..]);
+        arch(Rows { of, padded, first, weights: &weights, bias: &bias, out: &mut out });
+        back(RowsBack { of, padded, first, d_rows: &out, d_weights: &mut d_weights });
+        [out, d_weights].concat()
+    }
+
+    #[test]
+    fn the_same_bits_on_every_instruction_set() {
+        for (width, columns) in [(28, 5), (19, 3), (7, 8), (5, 1), (3, 1)] {
+            let input = Image { height: 4, width, channels: 1 };
+            let window = Window { size: [2, columns], stride: [2, 1], padding: [1, 3] };
+            let map = window.output(input, 48).unwrap();
+            let of = &Direct { input, window, map };
+            let detected = row(of, |r| Arch::new().dispatch(r), |b| Arch::new().dispatch(b));
+            let plain = pulp::Scalar::new();
+            assert_eq!(detected, row(of, |r| r.with_simd(plain), |b| b.with_simd(plain)));
+            #[cfg(target_arch = "x86_64")]
+            if let Some(avx2) = pulp::x86::V3::try_new() {
+                let narrow = row(of, |r| Simd::vectorize(avx2, r), |b| Simd::vectorize(avx2, b));
+                assert_eq!(detected, narrow);
+            }
+        }
+    }
 }

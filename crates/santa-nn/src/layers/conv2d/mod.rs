@@ -109,6 +109,7 @@ impl Conv2d {
     }
 
     /// The size of the resulting image.
+    #[cfg(test)]
     pub fn output(&self) -> Image {
         self.tail.output
     }
@@ -175,11 +176,14 @@ impl<F: Scalar> Layer<F> for Conv2d {
         }
     }
 
-    fn prepare(&self, parameters: &[F], _training: bool, shared: &mut [F]) {
+    fn prepare(&self, parameters: &[F], training: bool, shared: &mut [F]) {
         let weights = &parameters[..self.weights];
         match &self.path {
-            Path::Winograd(path) => path.prepare(weights, shared),
-            Path::Direct(_, path) | Path::Patches(path) => path.prepare(weights, shared),
+            Path::Winograd(path) => path.prepare(weights, training, shared),
+            Path::Direct(_, path) | Path::Patches(path) if training => {
+                path.prepare(weights, shared)
+            }
+            _ => (),
         }
     }
 

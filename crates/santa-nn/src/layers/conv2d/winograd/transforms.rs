@@ -42,32 +42,35 @@ pub(super) trait Transform<const N: usize, const M: usize> {
     fn apply<F: Scalar, S: Simd>(simd: S, x: [F::Vector<S>; N]) -> [F::Vector<S>; M];
 }
 
-/// Along the columns, then along the rows.
+/// Along the columns, then along the rows: from what `get` says to where `put` puts it, both by row
+/// and column, by way of `half`, whose content does not matter.
+///
+/// Short loops and one small buffer: arrays of all elements would be copied from one to the next.
 #[inline(always)]
 pub(super) fn twice<T, F: Scalar, S: Simd, const N: usize, const M: usize>(
     simd: S,
-    x: [[F::Vector<S>; N]; N],
-) -> [[F::Vector<S>; M]; M]
-where
+    half: &mut [[F::Vector<S>; N]; M],
+    get: impl Fn(usize, usize) -> F::Vector<S>,
+    mut put: impl FnMut(usize, usize, F::Vector<S>),
+) where
     T: Transform<N, M>,
 {
-    let zero = F::splat(simd, F::ZERO);
-    let mut half = [[zero; N]; M];
     for j in 0..N {
-        let mut column = [zero; N];
+        let mut column = [F::splat(simd, F::ZERO); N];
         for i in 0..N {
-            column[i] = x[i][j];
+            column[i] = get(i, j);
         }
         let column = T::apply::<F, S>(simd, column);
         for i in 0..M {
             half[i][j] = column[i];
         }
     }
-    let mut whole = [[zero; M]; M];
     for i in 0..M {
-        whole[i] = T::apply::<F, S>(simd, half[i]);
+        let row = T::apply::<F, S>(simd, half[i]);
+        for j in 0..M {
+            put(i, j, row[j]);
+        }
     }
-    whole
 }
 
 /// The arithmetic that the transforms are written in.
