@@ -104,8 +104,8 @@ impl Layout {
         self.segments.iter().find(|s| s.name == name)
     }
 
-    /// Refuses a buffer of another length.
-    pub(crate) fn check_len(&self, what: &'static str, found: usize) -> Result<()> {
+    /// Refuses a buffer of another length; `what` names it in the error.
+    pub fn check_len(&self, what: &'static str, found: usize) -> Result<()> {
         if found == self.dim {
             Ok(())
         } else {

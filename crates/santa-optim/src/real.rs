@@ -62,6 +62,8 @@ pub trait Real:
     fn sign(self) -> Self;
     /// Exponential, to the last bit or two; saturates instead of overflowing.
     fn exp(self) -> Self;
+    /// Natural logarithm of a positive, normal number, to the last bit or two.
+    fn ln(self) -> Self;
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
     /// Little-endian bytes, appended to `out`.
@@ -145,6 +147,10 @@ impl Real for f32 {
         p * f32::from_bits(n.to_bits().wrapping_add(127) << 23)
     }
     #[inline(always)]
+    fn ln(self) -> Self {
+        ln_f64(f64::from(self)) as f32
+    }
+    #[inline(always)]
     fn is_finite(self) -> bool {
         f32::is_finite(self)
     }
@@ -223,6 +229,10 @@ impl Real for f64 {
         p = p.fma(r, 0.5);
         let value = (p * r).fma(r, r) + 1.0;
         value * f64::from_bits(n.to_bits().wrapping_add(1023) << 52)
+    }
+    #[inline(always)]
+    fn ln(self) -> Self {
+        ln_f64(self)
     }
     #[inline(always)]
     fn is_finite(self) -> bool {

@@ -23,6 +23,9 @@ pub fn zeros<F: Real>(len: usize) -> Buffer<F> {
 
 /// The element types of a network: `f32` and `f64`. What [`Real`] is, with vector registers.
 pub trait Scalar: Real {
+    /// A byte's value.
+    fn from_byte(byte: u8) -> Self;
+
     /// A vector register.
     #[doc(hidden)]
     type Vector<S: Simd>: Copy;
@@ -41,6 +44,33 @@ pub trait Scalar: Real {
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
+    /// `a + b`.
+    #[doc(hidden)]
+    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a - b`.
+    #[doc(hidden)]
+    fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a * b`.
+    #[doc(hidden)]
+    fn times<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `yes` where `x` is above `bound` or not a number, else `no`.
+    #[doc(hidden)]
+    fn where_above<S: Simd>(
+        simd: S,
+        x: Self::Vector<S>,
+        bound: Self::Vector<S>,
+        yes: Self::Vector<S>,
+        no: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    /// `yes` where `x` equals `y`, else `no`.
+    #[doc(hidden)]
+    fn where_equal<S: Simd>(
+        simd: S,
+        x: Self::Vector<S>,
+        y: Self::Vector<S>,
+        yes: Self::Vector<S>,
+        no: Self::Vector<S>,
+    ) -> Self::Vector<S>;
     /// Whole registers, and what is left.
     #[doc(hidden)]
     fn vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
@@ -53,6 +83,10 @@ pub trait Scalar: Real {
     /// The first lanes.
     #[doc(hidden)]
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], x: Self::Vector<S>);
+
+    /// Writes columns `first..` of a matrix with `rows` rows as the rows of `to`, as many as it holds.
+    #[doc(hidden)]
+    fn transpose(from: &[Self], rows: usize, first: usize, to: &mut [Self]);
 
     /// Runs `work` on this thread's buffers for packed operands: [`PACKED`] elements and as many
     /// indices, of unspecified content.
@@ -67,10 +101,16 @@ struct Packing<F> {
 }
 
 macro_rules! scalar {
-    ($scalar:ty, $vector:ident, $lanes:ident, $splat:ident, $mul_add:ident, $vectors:ident,
-     $vectors_mut:ident, $load_part:ident, $store_part:ident) => {
+    ($scalar:ty, $vector:ident, $lanes:ident, $splat:ident, $mul_add:ident,
+     [$add:ident, $sub:ident, $mul:ident, $greater:ident, $equal:ident, $select:ident],
+     $vectors:ident, $vectors_mut:ident, $load_part:ident, $store_part:ident, $transpose:ident) => {
         impl Scalar for $scalar {
             type Vector<S: Simd> = S::$vector;
+
+            #[inline(always)]
+            fn from_byte(byte: u8) -> Self {
+                Self::from(byte)
+            }
 
             #[inline(always)]
             fn lanes<S: Simd>() -> usize {
@@ -90,6 +130,39 @@ macro_rules! scalar {
                 simd.$mul_add(a, b, c)
             }
             #[inline(always)]
+            fn plus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$add(a, b)
+            }
+            #[inline(always)]
+            fn minus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$sub(a, b)
+            }
+            #[inline(always)]
+            fn times<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$mul(a, b)
+            }
+            #[inline(always)]
+            fn where_above<S: Simd>(
+                simd: S,
+                x: S::$vector,
+                bound: S::$vector,
+                yes: S::$vector,
+                no: S::$vector,
+            ) -> S::$vector {
+                let if_number = simd.$select(simd.$greater(x, bound), yes, no);
+                simd.$select(simd.$equal(x, x), if_number, yes)
+            }
+            #[inline(always)]
+            fn where_equal<S: Simd>(
+                simd: S,
+                x: S::$vector,
+                y: S::$vector,
+                yes: S::$vector,
+                no: S::$vector,
+            ) -> S::$vector {
+                simd.$select(simd.$equal(x, y), yes, no)
+            }
+            #[inline(always)]
             fn vectors<S: Simd>(slice: &[Self]) -> (&[S::$vector], &[Self]) {
                 S::$vectors(slice)
             }
@@ -104,6 +177,10 @@ macro_rules! scalar {
             #[inline(always)]
             fn store_part<S: Simd>(simd: S, slice: &mut [Self], x: S::$vector) {
                 simd.$store_part(slice, x)
+            }
+
+            fn transpose(from: &[Self], rows: usize, first: usize, to: &mut [Self]) {
+                super::transpose::$transpose(from, rows, first, to);
             }
 
             fn with_packing<R>(work: impl FnOnce(&mut [Self], &mut [u32]) -> R) -> R {
@@ -122,10 +199,12 @@ scalar!(
     F32_LANES,
     splat_f32s,
     mul_add_f32s,
+    [add_f32s, sub_f32s, mul_f32s, greater_than_f32s, equal_f32s, select_f32s],
     as_simd_f32s,
     as_mut_simd_f32s,
     partial_load_f32s,
-    partial_store_f32s
+    partial_store_f32s,
+    transpose_f32
 );
 scalar!(
     f64,
@@ -133,8 +212,10 @@ scalar!(
     F64_LANES,
     splat_f64s,
     mul_add_f64s,
+    [add_f64s, sub_f64s, mul_f64s, greater_than_f64s, equal_f64s, select_f64s],
     as_simd_f64s,
     as_mut_simd_f64s,
     partial_load_f64s,
-    partial_store_f64s
+    partial_store_f64s,
+    transpose_f64
 );

@@ -7,7 +7,8 @@
 mod functions;
 mod lanes;
 mod product;
+mod transpose;
 
 pub use functions::{sigmoid, softplus, tanh};
 pub use lanes::{Buffer, Scalar, zeros};
-pub use product::{Parts, Start, View, multiply, multiply_parts};
+pub use product::{Start, View, multiply, multiply_parts};

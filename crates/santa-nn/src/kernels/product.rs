@@ -78,61 +78,28 @@ impl<'a, F> View<'a, F> {
     }
 }
 
-/// A product whose k axis lies in several buffers.
-pub trait Parts<'a, F>: Copy {
-    /// The next part of k: its length, A, and the rows of B. `None` after the last.
-    fn part(self, index: usize) -> Option<(usize, View<'a, F>, &'a [F])>;
-}
-
-impl<'a, F: 'a, P> Parts<'a, F> for P
-where
-    P: Copy + Fn(usize) -> Option<(usize, View<'a, F>, &'a [F])>,
-{
-    #[inline(always)]
-    fn part(self, index: usize) -> Option<(usize, View<'a, F>, &'a [F])> {
-        self(index)
-    }
-}
-
 /// C = start + A B, where A is m x k, the rows of B lie `n` apart, and those of C too.
 ///
 /// `skip_zeros` leaves out the k at which a whole sliver of A is zero: worth it where most of A is.
-pub fn multiply<'a, F: Scalar>(
+pub fn multiply<F: Scalar>(
     [m, n, k]: [usize; 3],
-    a: View<'a, F>,
-    b: &'a [F],
-    start: Start<'_, F>,
-    c: &mut [F],
-    skip_zeros: bool,
-) {
-    let part = move |index: usize| (index == 0).then_some((k, a, b));
-    multiply_parts([m, n], part, start, c, skip_zeros);
-}
-
-/// [`multiply`] with a k axis in several buffers, summed in their order.
-pub fn multiply_parts<'a, F: Scalar>(
-    [m, n]: [usize; 2],
-    parts: impl Parts<'a, F>,
+    a: View<'_, F>,
+    b: &[F],
     mut start: Start<'_, F>,
     c: &mut [F],
     skip_zeros: bool,
 ) {
     let c = &mut c[..m * n];
     let arch = Arch::new();
+    let stretches = k.div_ceil(DEPTH);
     F::with_packing(|packed, kept| {
-        let mut index = 0;
-        while let Some((k, a, b)) = parts.part(index) {
-            let stretches = k.div_ceil(DEPTH);
-            for stretch in 0..stretches {
-                let k0 = stretch * k / stretches;
-                let depth = (stretch + 1) * k / stretches - k0;
-                let a = a.from(0, k0);
-                let b = &b[k0 * n..(k0 + depth) * n];
-                let (c, packed, kept) = (&mut *c, &mut *packed, &mut *kept);
-                arch.dispatch(Stretch { m, n, depth, a, b, start, c, skip_zeros, packed, kept });
-                start = Start::Present;
-            }
-            index += 1;
+        for stretch in 0..stretches {
+            let k0 = stretch * k / stretches;
+            let depth = (stretch + 1) * k / stretches - k0;
+            let (a, b) = (a.from(0, k0), &b[k0 * n..(k0 + depth) * n]);
+            let (c, packed, kept) = (&mut *c, &mut *packed, &mut *kept);
+            arch.dispatch(Stretch { m, n, depth, a, b, start, c, skip_zeros, packed, kept });
+            start = Start::Present;
         }
     });
     match start {
@@ -140,6 +107,23 @@ pub fn multiply_parts<'a, F: Scalar>(
         // There was nothing to add.
         Start::Zero => c.fill(F::ZERO),
         Start::Row(row) => c.chunks_exact_mut(n).for_each(|c| c.copy_from_slice(row)),
+    }
+}
+
+/// [`multiply`] with a k axis in several buffers, summed in their order: `part` gives the length of
+/// each, A, and the rows of B, and `None` after the last.
+pub fn multiply_parts<'a, F: Scalar>(
+    [m, n]: [usize; 2],
+    part: impl Fn(usize) -> Option<(usize, View<'a, F>, &'a [F])>,
+    mut start: Start<'_, F>,
+    c: &mut [F],
+    skip_zeros: bool,
+) {
+    let mut index = 0;
+    while let Some((k, a, b)) = part(index) {
+        multiply([m, n, k], a, b, start, c, skip_zeros);
+        start = Start::Present;
+        index += 1;
     }
 }
 
@@ -174,7 +158,7 @@ impl<F: Scalar> WithSimd for Stretch<'_, F> {
                 for band in bands.clone() {
                     let a = a.from(top + band.first_row, 0);
                     let packed = &mut packed[band.first_row * depth..];
-                    let kept = skip_zeros.then(|| &mut kept[band.first * (depth + 1)..]);
+                    let kept = skip_zeros.then(|| &mut kept[band.first * (depth + 2)..]);
                     pack_of(simd, band, depth, a, packed, kept);
                 }
             }
@@ -190,7 +174,7 @@ impl<F: Scalar> WithSimd for Stretch<'_, F> {
                         Operand {
                             view: View::columns(&packed[band.first_row * depth..], band.height),
                             step: band.height * depth,
-                            kept: skip_zeros.then(|| &kept[band.first * (depth + 1)..]),
+                            kept: skip_zeros.then(|| &kept[band.first * (depth + 2)..]),
                         }
                     } else {
                         let step = band.height * if a.transposed { 1 } else { a.stride };
@@ -296,9 +280,10 @@ fn pack_band<F: Scalar, S: Simd, const ROWS: usize>(
         || {
             for s in 0..slivers {
                 let packed = &mut packed.as_chunks_mut::<ROWS>().0[s * depth..(s + 1) * depth];
-                pack(a.from(s * ROWS, 0), packed);
-                if let Some(kept) = &mut kept {
-                    drop_zeros(packed, &mut kept[s * (depth + 1)..][..depth + 1]);
+                let a = a.from(s * ROWS, 0);
+                match &mut kept {
+                    None => pack(a, packed),
+                    Some(kept) => pack_nonzero(a, packed, &mut kept[s * (depth + 2)..]),
                 }
             }
         },
@@ -319,14 +304,34 @@ fn pack<F: Scalar, const ROWS: usize>(a: View<'_, F>, packed: &mut [[F; ROWS]]) 
     }
 }
 
+/// Every step is written, and kept by moving on.
 #[inline(always)]
-fn drop_zeros<F: Scalar, const ROWS: usize>(packed: &mut [[F; ROWS]], kept: &mut [u32]) {
+fn pack_nonzero<F: Scalar, const ROWS: usize>(
+    a: View<'_, F>,
+    packed: &mut [[F; ROWS]],
+    kept: &mut [u32],
+) {
     let mut count = 0;
-    for k in 0..packed.len() {
-        let column = packed[k];
-        packed[count] = column;
-        kept[count + 1] = k as u32;
-        count += usize::from(column.iter().any(|x| *x != F::ZERO));
+    if a.transposed {
+        for (k, from) in a.data.chunks(a.stride).take(packed.len()).enumerate() {
+            let column: [F; ROWS] = std::array::from_fn(|i| from[..ROWS][i]);
+            packed[count] = column;
+            kept[count + 1] = k as u32;
+            count += usize::from(column.iter().any(|x| *x != F::ZERO));
+        }
+    } else {
+        let rows = a.rows_of::<ROWS>(packed.len());
+        let mut some = [false; DEPTH];
+        for row in rows {
+            some.iter_mut().zip(row).for_each(|(some, x)| *some |= *x != F::ZERO);
+        }
+        for k in 0..packed.len() {
+            kept[count + 1] = k as u32;
+            count += usize::from(some[k]);
+        }
+        for (to, k) in packed.iter_mut().zip(&kept[1..=count]) {
+            *to = std::array::from_fn(|i| rows[i][*k as usize]);
+        }
     }
     kept[0] = count as u32;
 }
@@ -395,7 +400,7 @@ fn run_tiles<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usize>(
                 let steps = match a.kept {
                     None => &ALL[..depth],
                     Some(kept) => {
-                        let kept = &kept[s * (depth + 1)..];
+                        let kept = &kept[s * (depth + 2)..];
                         &kept[1..=kept[0] as usize]
                     }
                 };
@@ -599,22 +604,6 @@ mod tests {
     #[test]
     fn products_have_the_bits_of_the_plain_sum_in_double_precision() {
         products_match_the_reference::<f64>();
-    }
-
-    #[test]
-    fn a_k_axis_in_parts_gives_the_bits_of_one_piece() {
-        let [m, n, k] = [13, 50, 40];
-        let (a, b) = (numbers::<f32>(k * m, 0), numbers::<f32>(k * n, 1));
-        let (mut whole, mut parted) = (vec![0.0; m * n], vec![0.0; m * n]);
-        multiply([m, n, k], View::columns(&a, m), &b, Start::Zero, &mut whole, false);
-        let cut = |part: usize| [0, 7, 7, 40].get(part..part + 2).map(|edges| (edges[0], edges[1]));
-        let (a, b) = (&a[..], &b[..]);
-        let parts = |part: usize| {
-            let (from, to) = cut(part)?;
-            Some((to - from, View::columns(&a[from * m..], m), &b[from * n..]))
-        };
-        multiply_parts([m, n], &parts, Start::Zero, &mut parted, false);
-        assert_eq!(whole, parted);
     }
 
     #[test]

@@ -12,6 +12,16 @@
 //! Shards and pieces depend on the sizes only, never on the number of threads: the same bits with
 //! any number of them.
 
+mod activation;
+pub(crate) mod conv2d;
+mod dense;
+mod dropout;
+pub(crate) mod pool;
+
+pub(crate) use activation::{Activation, Kind as ActivationKind};
+pub(crate) use dense::Dense;
+pub(crate) use dropout::Dropout;
+
 use crate::kernels::Scalar;
 use santa::noise::{Purpose, Stream};
 use std::fmt::Debug;
@@ -57,23 +67,17 @@ impl Pass {
     }
 }
 
-/// What a shard's passes through a layer read and leave behind.
+/// What the passes of all shards through a layer leave behind.
 #[derive(Clone, Copy)]
-pub(crate) struct Shard<'a, F> {
-    /// Its number of examples.
+pub(crate) struct Record<'a, F> {
+    /// Examples of the whole batch.
     pub examples: usize,
     /// The layer's input, example by example.
     pub input: &'a [F],
     /// The derivatives of the loss by the layer's output.
     pub d_output: &'a [F],
-    /// What the backward pass summed.
-    pub partial: &'a [F],
-}
-
-/// All shards of a batch, in their order.
-pub(crate) trait Shards<F>: Sync {
-    /// A shard, or `None` after the last.
-    fn shard(&self, index: usize) -> Option<Shard<'_, F>>;
+    /// What the backward passes summed, shard by shard.
+    pub partials: &'a [F],
 }
 
 /// A differentiable function of an input and parameters.
@@ -84,8 +88,9 @@ pub(crate) trait Layer<F: Scalar>: Debug + Send + Sync {
     /// Lengths of all buffers, for at most `examples` examples in a shard.
     fn sizes(&self, examples: usize) -> Sizes;
 
-    /// Computes from the parameters what every shard needs.
-    fn prepare(&self, _parameters: &[F], _shared: &mut [F]) {}
+    /// Computes from the parameters what every shard needs: for a forward pass, and if `training`,
+    /// for a backward pass as well.
+    fn prepare(&self, _parameters: &[F], _training: bool, _shared: &mut [F]) {}
 
     /// `output = f(input)`; whatever was in `output`, `kept` and `scratch` before.
     #[allow(clippy::too_many_arguments)]
@@ -125,13 +130,7 @@ pub(crate) trait Layer<F: Scalar>: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Overwrites `gradient` by that of a piece of the parameters, summed over all shards in their
+    /// Overwrites `gradient` by that of a piece of the parameters, summed over the batch in its
     /// order.
-    fn gradient(
-        &self,
-        _piece: Range<usize>,
-        _shards: &dyn Shards<F>,
-        _gradient: &mut [F],
-    ) {
-    }
+    fn gradient(&self, _piece: Range<usize>, _batch: &Record<'_, F>, _gradient: &mut [F]) {}
 }

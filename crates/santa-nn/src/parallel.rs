@@ -1,0 +1,20 @@
+//! Work over the cores, or in order where the feature `parallel` is off.
+
+/// Runs `work` on every item, in any order.
+pub(crate) fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
+    #[cfg(feature = "parallel")]
+    if items.len() > 1 && rayon::current_num_threads() > 1 {
+        use rayon::prelude::*;
+        items.par_iter_mut().with_max_len(1).for_each(work);
+        return;
+    }
+    items.iter_mut().for_each(work);
+}
+
+/// Threads that [`for_each`] may use here.
+pub(crate) fn threads() -> usize {
+    #[cfg(feature = "parallel")]
+    return rayon::current_num_threads();
+    #[cfg(not(feature = "parallel"))]
+    1
+}
