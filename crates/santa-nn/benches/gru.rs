@@ -61,7 +61,7 @@ fn run(hidden: usize, steps: usize, batch: usize) -> [f64; 7] {
     let mut gru = Gru::<f32>::new(architecture).unwrap();
     let theta = architecture.initial::<f32>(GruInitialisation::Uniform, 1, 0).unwrap();
     let mut gradient = vec![0.0; theta.len()];
-    let mean = Normalisation::StepMean;
+    let mean = Normalisation::SequenceMean;
     let [loss] = best(|| {
         let start = Instant::now();
         gru.loss(&theta, &rolls, &Batch::full(), mean).unwrap();

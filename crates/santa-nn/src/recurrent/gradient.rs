@@ -4,12 +4,12 @@
 //! sum of rows for each key. The work is cut along the rows of the matrices, so that every element is
 //! one sum in the order of rows, whatever the number of threads.
 
-use super::architecture::{Gradient, GruArchitecture};
+use super::architecture::{GATES, Gradient, GruArchitecture};
 use super::forward::KEPT;
 use super::panels::padded;
 use super::plan::Plan;
 use super::spread;
-use super::weights::{GATES, HalfWeights, Units};
+use super::weights::{HalfWeights, Units};
 use crate::kernels::{Buffer, Scalar, Start, View, multiply, zeros};
 use pulp::{Arch, Simd, WithSimd};
 

@@ -1,6 +1,6 @@
 //! The GRU at work: loss and gradient of a batch of sequences.
 
-use super::architecture::{Gradient, GruArchitecture, Parameters};
+use super::architecture::{GATES, Gradient, GruArchitecture, Parameters};
 use super::backward::{Backward, Derivatives};
 use super::forward::{Forward, KEPT};
 use super::gradient::{HalfRows, Rows};
@@ -9,7 +9,7 @@ use super::pair;
 use super::plan::{Plan, Row};
 use super::rolls::PianoRolls;
 use super::spread;
-use super::weights::{GATES, HalfWeights};
+use super::weights::HalfWeights;
 use crate::kernels::{Buffer, Scalar, zeros};
 use pulp::{Arch, Simd, WithSimd};
 use santa::{Batch, DataSize, Error, Layout, Result};
@@ -27,9 +27,9 @@ pub enum Normalisation {
     /// The authors': the mean over the steps of each sequence, averaged over the sequences. Long
     /// sequences count as much as short ones.
     #[default]
-    StepMean,
+    SequenceMean,
     /// The sum over all steps of the batch, divided by their number.
-    TotalMean,
+    StepMean,
     /// The sum over the steps of each sequence, averaged over the sequences: minus the logarithm of
     /// the likelihood of a sequence. With N = number of sequences this gives the posterior.
     SequenceSum,
@@ -191,19 +191,23 @@ impl<F: Scalar> Gru<F> {
         normalisation: Normalisation,
         gradient: &mut [F],
     ) -> Result<f64> {
-        self.check_len("the gradient", gradient.len())?;
+        self.layout.check_len("the gradient", gradient.len())?;
         self.run(theta, rolls, batch, normalisation, Some(gradient))
     }
 
     /// The negative log-likelihood of all sequences.
     pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
-        self.run(theta, rolls, &Batch::full(), Normalisation::TotalMean, None)?;
+        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, None)?;
         Ok(Nll { sum: self.workspace.sums.iter().sum(), steps: rolls.steps() })
     }
 
-    fn check_len(&self, what: &'static str, found: usize) -> Result<()> {
-        let expected = self.layout.dim();
-        if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+    /// Refuses music on another number of keys.
+    pub(super) fn check_rolls(&self, rolls: &PianoRolls) -> Result<()> {
+        let (found, keys) = (rolls.keys(), self.architecture.keys);
+        if found == keys {
+            return Ok(());
+        }
+        Err(Error::Structure(format!("the piano rolls have {found} keys, the network {keys}")))
     }
 
     fn run(
@@ -214,14 +218,8 @@ impl<F: Scalar> Gru<F> {
         normalisation: Normalisation,
         gradient: Option<&mut [F]>,
     ) -> Result<f64> {
-        self.check_len("theta", theta.len())?;
-        if rolls.keys() != self.architecture.keys {
-            return Err(Error::Structure(format!(
-                "the piano rolls have {} keys, the network {}",
-                rolls.keys(),
-                self.architecture.keys
-            )));
-        }
+        self.layout.check_len("theta", theta.len())?;
+        self.check_rolls(rolls)?;
         batch.check(DataSize::new(rolls.len() as u64)?)?;
         #[cfg(feature = "parallel")]
         {
@@ -248,8 +246,8 @@ impl<F: Scalar> Gru<F> {
         let total: usize = batch.iter(rolls.len()).map(|i| rolls.steps_of(i)).sum();
         let weight = |sequence: usize| {
             1.0 / match normalisation {
-                Normalisation::StepMean => (sequences * rolls.steps_of(sequence)) as f64,
-                Normalisation::TotalMean => total as f64,
+                Normalisation::SequenceMean => (sequences * rolls.steps_of(sequence)) as f64,
+                Normalisation::StepMean => total as f64,
                 Normalisation::SequenceSum => sequences as f64,
             }
         };

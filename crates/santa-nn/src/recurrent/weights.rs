@@ -4,13 +4,10 @@
 //! the number of units only. A half keeps its gates side by side, r then z then candidate, in rows
 //! of whole cache lines.
 
-use super::architecture::{GruArchitecture, Parameters};
+use super::architecture::{GATES, GruArchitecture, Parameters};
 use super::panels::{Panels, padded};
 use crate::kernels::{Buffer, Scalar, zeros};
 use std::ops::Range;
-
-/// Gates of a unit: r, z and the candidate.
-pub(super) const GATES: usize = 3;
 
 /// The hidden units of one half.
 #[derive(Clone, Debug)]
