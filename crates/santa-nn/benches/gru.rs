@@ -2,8 +2,8 @@
 //! down.
 //!
 //! ```sh
-//! cargo bench -p santa-nn --bench gru            # all sizes
-//! cargo bench -p santa-nn --bench gru -- 200 500 # hidden units, steps
+//! cargo bench -p santa-nn --bench gru              # all sizes
+//! cargo bench -p santa-nn --bench gru -- 200 500 2 # hidden units, steps, threads
 //! ```
 
 use santa::Batch;
@@ -17,13 +17,14 @@ const SPARSITY: u64 = 22;
 /// Time for each size, and runs at least.
 const BUDGET: Duration = Duration::from_millis(1_500);
 const RUNS: usize = 5;
+/// Hidden units squared times steps, beyond which a run takes seconds.
+const LARGEST: usize = 6_000_000_000;
 
 fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
-    println!(
-        "{:>8} {:>8} {:>6} {:>8} {:>12} {:>12}",
-        "hidden", "steps", "batch", "threads", "loss", "step"
-    );
+    let columns = ["loss", "step", "prepare", "forward", "outputs", "backward", "gradient"];
+    print!("{:>6} {:>6} {:>6} {:>8}", "hidden", "steps", "batch", "threads");
+    println!("{}", columns.map(|column| format!("{column:>10}")).concat());
     for hidden in [100, 200, 400, 800, 1600, 3200] {
         for (steps, batch) in [(50, 1), (500, 1), (5000, 1), (100, 8)] {
             let wanted = match numbers[..] {
@@ -31,23 +32,25 @@ fn main() {
                 [h] => h == hidden,
                 [] => true,
             };
-            // Longer than the budget allows.
-            if !wanted || hidden * hidden * steps > 6_000_000_000 {
+            if !wanted || hidden * hidden * steps * batch > LARGEST {
                 continue;
             }
             for threads in [1, 2] {
+                if numbers.get(2).is_some_and(|wanted| *wanted != threads) {
+                    continue;
+                }
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                let (loss, step) = pool.install(|| run(hidden, steps, batch));
-                println!(
-                    "{hidden:>8} {steps:>8} {batch:>6} {threads:>8} {loss:>9.3} ms {step:>9.3} ms"
-                );
+                let times = pool.install(|| run(hidden, steps, batch));
+                print!("{hidden:>6} {steps:>6} {batch:>6} {threads:>8}");
+                println!("{}", times.map(|time| format!("{:>10.3}", time * 1e3)).concat());
             }
         }
     }
-    println!("best of at least {RUNS} runs");
+    println!("milliseconds, each the best of at least {RUNS} runs");
 }
 
-fn run(hidden: usize, steps: usize, batch: usize) -> (f64, f64) {
+/// Seconds of: the loss alone, a step, and its phases.
+fn run(hidden: usize, steps: usize, batch: usize) -> [f64; 7] {
     let stream = Stream::new(1, 0, Purpose::Data);
     let values: Vec<u8> = (0..(batch * steps * KEYS) as u32)
         .map(|i| u8::from(stream.below(0, 0, i, SPARSITY) == 0))
@@ -56,27 +59,32 @@ fn run(hidden: usize, steps: usize, batch: usize) -> (f64, f64) {
     let rolls = PianoRolls::new(KEYS, values, offsets).unwrap();
     let architecture = GruArchitecture { keys: KEYS, hidden };
     let mut gru = Gru::<f32>::new(architecture).unwrap();
-    let initial = GruInitialisation::Uniform;
-    let theta = architecture.initial::<f32>(initial, 1, 0).unwrap();
+    let theta = architecture.initial::<f32>(GruInitialisation::Uniform, 1, 0).unwrap();
     let mut gradient = vec![0.0; theta.len()];
-    let mean = Normalisation::StepMean;
-    let loss = best(|| {
+    let mean = Normalisation::SequenceMean;
+    let [loss] = best(|| {
+        let start = Instant::now();
         gru.loss(&theta, &rolls, &Batch::full(), mean).unwrap();
+        [start.elapsed()]
     });
-    let step = best(|| {
+    let [step, prepare, forward, outputs, backward, parameters] = best(|| {
+        let start = Instant::now();
         gru.loss_gradient(&theta, &rolls, &Batch::full(), mean, &mut gradient).unwrap();
+        let total = start.elapsed();
+        let p = gru.phases();
+        [total, p.prepare, p.forward, p.outputs, p.backward, p.gradient]
     });
-    (loss, step)
+    [loss, step, prepare, forward, outputs, backward, parameters]
 }
 
-/// Milliseconds of the fastest run.
-fn best(mut work: impl FnMut()) -> f64 {
-    let (begin, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
+/// The least of each time.
+fn best<const N: usize>(mut work: impl FnMut() -> [Duration; N]) -> [f64; N] {
+    let (begin, mut best, mut runs) = (Instant::now(), [f64::INFINITY; N], 0);
     while runs < RUNS || begin.elapsed() < BUDGET {
-        let start = Instant::now();
-        work();
-        best = best.min(start.elapsed().as_secs_f64());
+        for (best, time) in best.iter_mut().zip(work()) {
+            *best = best.min(time.as_secs_f64());
+        }
         runs += 1;
     }
-    best * 1e3
+    best
 }

@@ -18,5 +18,7 @@ pub use examples::Examples;
 pub use initialise::Initialiser;
 pub use kernels::{Buffer, Scalar, zeros};
 pub use network::Network;
-pub use recurrent::{Gru, GruArchitecture, GruInitialisation, Nll, Normalisation, PianoRolls};
+pub use recurrent::{
+    Gru, GruArchitecture, GruInitialisation, Nll, Normalisation, PianoRolls, SequenceModel, Tensor,
+};
 pub use variational::{KlWeight, ScaleMixture, Variational};

@@ -46,7 +46,7 @@ impl Default for GruInitialisation {
 }
 
 /// Gates of a unit: r, z and the candidate.
-const GATES: usize = 3;
+pub(super) const GATES: usize = 3;
 
 impl GruArchitecture {
     /// Names and shapes of the parameters, row-major; the columns of the first three are the units'

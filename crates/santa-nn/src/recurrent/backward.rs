@@ -1,10 +1,11 @@
 //! The derivatives by the states of a group of sequences, from the last to the first, one half of
 //! the units.
 
+use super::architecture::GATES;
 use super::forward::KEPT;
 use super::pair::Half;
 use super::plan::LOCKSTEP;
-use super::weights::{GATES, HalfWeights, Units};
+use super::weights::{HalfWeights, Units};
 use crate::kernels::{Buffer, Scalar, zeros};
 use pulp::Simd;
 

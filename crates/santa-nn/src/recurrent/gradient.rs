@@ -4,16 +4,17 @@
 //! sum of rows for each key. The work is cut along the rows of the matrices, so that every element is
 //! one sum in the order of rows, whatever the number of threads.
 
-use super::architecture::{Gradient, GruArchitecture};
+use super::architecture::{GATES, Gradient, GruArchitecture};
 use super::forward::KEPT;
+use super::panels::padded;
 use super::plan::Plan;
 use super::spread;
-use super::weights::{GATES, HalfWeights, Units};
+use super::weights::{HalfWeights, Units};
 use crate::kernels::{Buffer, Scalar, Start, View, multiply, zeros};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Hidden units that a thread works on at a time.
-const UNITS: usize = 50;
+const UNITS: usize = 25;
 /// Keys that a thread works on at a time.
 const KEYS: usize = 4;
 
@@ -51,8 +52,9 @@ enum Piece<'g, F> {
         count: usize,
         recurrent: &'g mut [F],
         output: &'g mut [F],
-        /// The recurrent rows, each half's gates for themselves.
-        blocks: [&'g mut [F]; 2],
+        /// The same in whole lines: the recurrent rows, each half's gates for themselves, and the
+        /// output's.
+        blocks: [&'g mut [F]; 3],
     },
     /// Some keys: their rows of the input matrix.
     Keys { first: usize, input: &'g mut [F] },
@@ -62,8 +64,8 @@ enum Piece<'g, F> {
 
 impl<F: Scalar> Rows<'_, F> {
     /// Adds the wave to the gradient, or overwrites it by the first wave. `blocks` holds the
-    /// recurrent matrix from wave to wave.
-    pub fn gradient(&self, gradient: Gradient<'_, F>, blocks: &mut [Buffer<F>; 2]) {
+    /// recurrent and the output matrix from wave to wave.
+    pub fn gradient(&self, gradient: Gradient<'_, F>, blocks: &mut [Buffer<F>; 3]) {
         let GruArchitecture { keys, hidden } = self.architecture;
         let Gradient { input, mut recurrent, bias, initial, mut output, output_bias } = gradient;
         let mut pieces = Vec::new();
@@ -72,10 +74,8 @@ impl<F: Scalar> Rows<'_, F> {
             let len = self.halves[half].weights.units.len;
             for first in (0..len).step_by(UNITS) {
                 let count = UNITS.min(len - first);
-                let blocks = [0, 1].map(|columns| {
-                    let gates = self.halves[columns].weights.units.gates;
-                    take(&mut rest[columns], count * gates)
-                });
+                let widths = self.widths();
+                let blocks = [0, 1, 2].map(|i| take(&mut rest[i], count * widths[i]));
                 let recurrent = take(&mut recurrent, count * GATES * hidden);
                 let output = take(&mut output, count * keys);
                 pieces.push(Piece::Units { half, first, count, recurrent, output, blocks });
@@ -88,6 +88,17 @@ impl<F: Scalar> Rows<'_, F> {
         spread(pieces, |piece| self.piece(piece));
     }
 
+    /// Widths of the blocks.
+    pub fn widths(&self) -> [usize; 3] {
+        let [a, b] = self.halves.map(|half| half.weights.units.gates);
+        [a, b, self.width()]
+    }
+
+    /// From one row of logits to the next.
+    fn width(&self) -> usize {
+        padded::<F>(self.architecture.keys)
+    }
+
     fn piece(&self, piece: Piece<'_, F>) {
         let GruArchitecture { keys, hidden } = self.architecture;
         let row = GATES * hidden;
@@ -97,7 +108,13 @@ impl<F: Scalar> Rows<'_, F> {
                 let HalfRows { weights, states, .. } = self.halves[half];
                 let states = View::columns(&states[first..], weights.units.stride);
                 let depth = self.plan.rows.len();
-                for (block, half) in blocks.into_iter().zip(&self.halves) {
+                let [a, b, block] = blocks;
+                multiply([count, self.width(), depth], states, self.logits, start(), block, false);
+                let rows = block.chunks_exact(self.width());
+                for (to, from) in output.chunks_exact_mut(keys).zip(rows) {
+                    to.copy_from_slice(&from[..keys]);
+                }
+                for (block, half) in [a, b].into_iter().zip(&self.halves) {
                     let units = &half.weights.units;
                     let size = [count, units.gates, depth];
                     multiply(size, states, half.gates, start(), block, false);
@@ -108,7 +125,6 @@ impl<F: Scalar> Rows<'_, F> {
                         });
                     }
                 }
-                multiply([count, keys, depth], states, self.logits, start(), output, false);
             }
             Piece::Keys { first, input } => {
                 for (i, input) in input.chunks_exact_mut(row).enumerate() {
@@ -160,7 +176,7 @@ impl<F: Scalar> Rows<'_, F> {
                         }
                     }
                 }
-                let logits = self.logits.chunks_exact(keys);
+                let logits = self.logits.chunks_exact(self.width());
                 logits.for_each(|logits| add(logits, output));
             }
         }

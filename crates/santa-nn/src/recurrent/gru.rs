@@ -1,6 +1,6 @@
 //! The GRU at work: loss and gradient of a batch of sequences.
 
-use super::architecture::{Gradient, GruArchitecture, Parameters};
+use super::architecture::{GATES, Gradient, GruArchitecture, Parameters};
 use super::backward::{Backward, Derivatives};
 use super::forward::{Forward, KEPT};
 use super::gradient::{HalfRows, Rows};
@@ -9,11 +9,12 @@ use super::pair;
 use super::plan::{Plan, Row};
 use super::rolls::PianoRolls;
 use super::spread;
-use super::weights::{GATES, HalfWeights};
+use super::weights::HalfWeights;
 use crate::kernels::{Buffer, Scalar, zeros};
 use pulp::{Arch, Simd, WithSimd};
 use santa::{Batch, DataSize, Error, Layout, Result};
 use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
 
 /// Hidden units from which the messages between two cores cost less than they save.
 #[cfg(feature = "parallel")]
@@ -26,9 +27,9 @@ pub enum Normalisation {
     /// The authors': the mean over the steps of each sequence, averaged over the sequences. Long
     /// sequences count as much as short ones.
     #[default]
-    StepMean,
+    SequenceMean,
     /// The sum over all steps of the batch, divided by their number.
-    TotalMean,
+    StepMean,
     /// The sum over the steps of each sequence, averaged over the sequences: minus the logarithm of
     /// the likelihood of a sequence. With N = number of sequences this gives the posterior.
     SequenceSum,
@@ -60,6 +61,18 @@ pub struct Gru<F: Scalar> {
     weights: [HalfWeights<F>; 2],
     plan: Plan,
     workspace: Workspace<F>,
+    phases: Phases,
+}
+
+/// How long the phases of the last call took, for the benchmark.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Phases {
+    pub prepare: Duration,
+    pub forward: Duration,
+    pub outputs: Duration,
+    pub backward: Duration,
+    pub gradient: Duration,
 }
 
 #[derive(Debug)]
@@ -73,8 +86,11 @@ struct Workspace<F: Scalar> {
     sums: Vec<f64>,
     /// Each sequence's weight in the gradient.
     weights: Vec<F>,
-    /// The gradient of the recurrent matrix, by the halves that its columns belong to.
-    blocks: [Buffer<F>; 2],
+    /// Biases of the outputs, in whole lines.
+    output_bias: Buffer<F>,
+    /// The gradient of the recurrent matrix, by the halves that its columns belong to, and of the
+    /// output matrix.
+    blocks: [Buffer<F>; 3],
 }
 
 #[derive(Debug)]
@@ -127,10 +143,18 @@ impl<F: Scalar> Gru<F> {
             losses: Vec::new(),
             sums: Vec::new(),
             weights: Vec::new(),
-            blocks: [zeros(0), zeros(0)],
+            output_bias: zeros(Outputs::<F>::width(architecture.keys)),
+            blocks: [zeros(0), zeros(0), zeros(0)],
         };
         let weights = HalfWeights::new(architecture);
-        Ok(Gru { architecture, layout, weights, plan: Plan::default(), workspace })
+        Ok(Gru {
+            architecture,
+            layout,
+            weights,
+            plan: Plan::default(),
+            workspace,
+            phases: Phases::default(),
+        })
     }
 
     /// Its sizes.
@@ -140,6 +164,11 @@ impl<F: Scalar> Gru<F> {
     /// Names and shapes of its parameters.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    #[doc(hidden)]
+    pub fn phases(&self) -> Phases {
+        self.phases
     }
 
     /// The loss of some sequences, without the gradient.
@@ -162,19 +191,23 @@ impl<F: Scalar> Gru<F> {
         normalisation: Normalisation,
         gradient: &mut [F],
     ) -> Result<f64> {
-        self.check_len("the gradient", gradient.len())?;
+        self.layout.check_len("the gradient", gradient.len())?;
         self.run(theta, rolls, batch, normalisation, Some(gradient))
     }
 
     /// The negative log-likelihood of all sequences.
     pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
-        self.run(theta, rolls, &Batch::full(), Normalisation::TotalMean, None)?;
+        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, None)?;
         Ok(Nll { sum: self.workspace.sums.iter().sum(), steps: rolls.steps() })
     }
 
-    fn check_len(&self, what: &'static str, found: usize) -> Result<()> {
-        let expected = self.layout.dim();
-        if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+    /// Refuses music on another number of keys.
+    pub(super) fn check_rolls(&self, rolls: &PianoRolls) -> Result<()> {
+        let (found, keys) = (rolls.keys(), self.architecture.keys);
+        if found == keys {
+            return Ok(());
+        }
+        Err(Error::Structure(format!("the piano rolls have {found} keys, the network {keys}")))
     }
 
     fn run(
@@ -185,14 +218,8 @@ impl<F: Scalar> Gru<F> {
         normalisation: Normalisation,
         gradient: Option<&mut [F]>,
     ) -> Result<f64> {
-        self.check_len("theta", theta.len())?;
-        if rolls.keys() != self.architecture.keys {
-            return Err(Error::Structure(format!(
-                "the piano rolls have {} keys, the network {}",
-                rolls.keys(),
-                self.architecture.keys
-            )));
-        }
+        self.layout.check_len("theta", theta.len())?;
+        self.check_rolls(rolls)?;
         batch.check(DataSize::new(rolls.len() as u64)?)?;
         #[cfg(feature = "parallel")]
         {
@@ -212,13 +239,15 @@ impl<F: Scalar> Gru<F> {
         mut gradient: Option<&mut [F]>,
     ) -> f64 {
         let parameters = Parameters::new(self.architecture, theta);
+        let begin = Instant::now();
         self.prepare(&parameters, gradient.is_some());
+        self.phases = Phases { prepare: begin.elapsed(), ..Phases::default() };
         let sequences = batch.len(rolls.len());
         let total: usize = batch.iter(rolls.len()).map(|i| rolls.steps_of(i)).sum();
         let weight = |sequence: usize| {
             1.0 / match normalisation {
-                Normalisation::StepMean => (sequences * rolls.steps_of(sequence)) as f64,
-                Normalisation::TotalMean => total as f64,
+                Normalisation::SequenceMean => (sequences * rolls.steps_of(sequence)) as f64,
+                Normalisation::StepMean => total as f64,
                 Normalisation::SequenceSum => sequences as f64,
             }
         };
@@ -258,24 +287,30 @@ impl<F: Scalar> Gru<F> {
         gradient: Option<&mut [F]>,
         first: bool,
     ) {
-        let Gru { architecture, weights, plan, workspace, .. } = self;
+        let Gru { architecture, weights, plan, workspace, phases, .. } = self;
         let (keys, rows) = (architecture.keys, plan.rows.len());
+        let width = Outputs::<F>::width(keys);
         let backward = gradient.is_some();
         for (half, weights) in workspace.halves.iter_mut().zip(&*weights) {
             half.grow(weights, plan, backward);
         }
-        grow(&mut workspace.logits, rows * keys);
+        grow(&mut workspace.logits, rows * width);
         workspace.losses.resize(workspace.losses.len().max(rows), 0.0);
         let weights = &*weights;
 
+        let begin = Instant::now();
         forward(weights, plan, rolls, &mut workspace.halves, backward);
+        phases.forward += begin.elapsed();
 
-        let outputs = Outputs { parameters: *parameters, halves: weights, rolls };
+        let begin = Instant::now();
+
+        Outputs::fill_up(parameters.output_bias, &mut workspace.output_bias);
+        let outputs = Outputs { keys, halves: weights, rolls, bias: &workspace.output_bias };
         let [a, b] = &mut workspace.halves;
         let stretches: Vec<_> = plan
             .rows
             .chunks(STRETCH)
-            .zip(workspace.logits.chunks_mut(STRETCH * keys))
+            .zip(workspace.logits.chunks_mut(STRETCH * width))
             .zip(workspace.losses.chunks_mut(STRETCH))
             .enumerate()
             .collect();
@@ -290,29 +325,30 @@ impl<F: Scalar> Gru<F> {
                 (stretch, d_states)
             });
             spread(stretches.collect(), |((i, ((rows, logits), losses)), d_states)| {
-                let logits = &mut logits[..rows.len() * keys];
+                let logits = &mut logits[..rows.len() * width];
                 let states = states_of(states, weights, i * STRETCH);
                 outputs.losses(rows, states, logits, losses);
                 outputs.derivatives(rows, &workspace.weights, logits, d_states);
             });
         } else {
             spread(stretches, |(i, ((rows, logits), losses))| {
-                let logits = &mut logits[..rows.len() * keys];
+                let logits = &mut logits[..rows.len() * width];
                 outputs.losses(rows, states_of(states, weights, i * STRETCH), logits, losses);
             });
         }
         for (row, loss) in plan.rows.iter().zip(&workspace.losses) {
             workspace.sums[row.place] += loss;
         }
+        phases.outputs += begin.elapsed();
 
         let Some(gradient) = gradient else { return };
+        let begin = Instant::now();
         backward_pass(weights, plan, &mut workspace.halves);
+        phases.backward += begin.elapsed();
+
+        let begin = Instant::now();
 
         plan.sort_keys(rolls);
-        let hidden = architecture.hidden;
-        for (block, weights) in workspace.blocks.iter_mut().zip(weights) {
-            grow(block, hidden * weights.units.gates);
-        }
         let mut halves = workspace.halves.iter().zip(weights).map(|(half, weights)| HalfRows {
             weights,
             states: &half.states,
@@ -322,9 +358,13 @@ impl<F: Scalar> Gru<F> {
             bias: &half.bias,
         });
         let halves = [halves.next(), halves.next()].map(|half| half.expect("there are two"));
-        let logits = &workspace.logits[..rows * keys];
+        let logits = &workspace.logits[..rows * width];
         let rows = Rows { architecture: *architecture, plan, halves, logits, first };
+        for (block, width) in workspace.blocks.iter_mut().zip(rows.widths()) {
+            grow(block, architecture.hidden * width);
+        }
         rows.gradient(Gradient::new(*architecture, gradient), &mut workspace.blocks);
+        phases.gradient += begin.elapsed();
     }
 }
 

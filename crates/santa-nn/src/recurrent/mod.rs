@@ -18,6 +18,7 @@ mod backward;
 mod forward;
 mod gradient;
 mod gru;
+mod model;
 mod output;
 mod pair;
 mod panels;
@@ -25,13 +26,16 @@ mod plan;
 #[cfg(test)]
 mod reference;
 mod rolls;
+mod tensors;
 #[cfg(test)]
 mod tests;
 mod weights;
 
 pub use architecture::{GruArchitecture, GruInitialisation};
 pub use gru::{Gru, Nll, Normalisation};
+pub use model::SequenceModel;
 pub use rolls::PianoRolls;
+pub use tensors::Tensor;
 
 /// Spreads independent pieces of work over the threads.
 fn spread<T: Send>(pieces: Vec<T>, work: impl Fn(T) + Sync + Send) {

@@ -1,47 +1,61 @@
 //! Outputs, their loss, and its derivatives by the states: a stretch of rows at a time, which are
 //! independent of each other.
 
-use super::architecture::Parameters;
+use super::panels::padded;
 use super::plan::Row;
 use super::rolls::PianoRolls;
-use super::weights::{HalfWeights, Units};
+use super::weights::HalfWeights;
 use crate::kernels::{Scalar, Start, View, multiply, multiply_parts, sigmoid, softplus};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Rows that a thread works on at a time.
 pub(super) const STRETCH: usize = 64;
 
-/// What the outputs of a stretch depend on.
+/// A logit of no consequence, for the places after the last key.
+const NEVER: f64 = -1e4;
+
+/// What the outputs depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Outputs<'a, F: Scalar> {
-    pub parameters: Parameters<'a, F>,
+    pub keys: usize,
     pub halves: &'a [HalfWeights<F>; 2],
     pub rolls: &'a PianoRolls,
+    /// Biases, filled up by [`Outputs::fill_up`].
+    pub bias: &'a [F],
 }
 
 impl<F: Scalar> Outputs<'_, F> {
-    /// Writes the logits of all rows, and each row's loss.
+    /// From one row of logits to the next.
+    pub fn width(keys: usize) -> usize {
+        padded::<F>(keys)
+    }
+    /// Biases for whole lines.
+    pub fn fill_up(bias: &[F], to: &mut [F]) {
+        to.fill(F::from_f64(NEVER));
+        to[..bias.len()].copy_from_slice(bias);
+    }
+
+    /// Writes the logits of some rows, with the signs of keys that are down reversed, and each row's
+    /// loss:
+    ///
+    /// $$ \sum_k \log(1 + e^{l_k}) - x_k l_k = \sum_k \log(1 + e^{\pm l_k}) $$
     pub fn losses(&self, rows: &[Row], states: [&[F]; 2], logits: &mut [F], losses: &mut [f64]) {
-        let Outputs { parameters, halves, rolls } = *self;
-        let keys = parameters.keys;
+        let width = Self::width(self.keys);
         let parts = |part: usize| {
-            let Units { range, len, stride, .. } = &halves.get(part)?.units;
-            let weights = &parameters.output[range.start * keys..range.end * keys];
-            Some((*len, View::rows(states[part], *stride), weights))
+            let HalfWeights { units, output, .. } = self.halves.get(part)?;
+            Some((units.len, View::rows(states[part], units.stride), &output[..]))
         };
-        multiply_parts(
-            [rows.len(), keys],
-            parts,
-            Start::Row(parameters.output_bias),
-            logits,
-            false,
-        );
-        for ((row, logits), loss) in rows.iter().zip(logits.chunks_exact(keys)).zip(losses) {
-            *loss = Arch::new().dispatch(Loss { logits, values: rolls.step(row.step) });
+        multiply_parts([rows.len(), width], parts, Start::Row(self.bias), logits, false);
+        for ((row, logits), loss) in rows.iter().zip(logits.chunks_exact_mut(width)).zip(losses) {
+            self.reverse(row, logits);
+            *loss = Arch::new().dispatch(Loss(logits));
         }
     }
 
-    /// Replaces the logits by the derivatives of the weighted losses, and writes those by the states.
+    /// From the logits that [`Outputs::losses`] left to the derivatives of the weighted losses, by the
+    /// logits and by the states:
+    ///
+    /// $$ w (\sigma(l_k) - x_k) = \pm w \sigma(\pm l_k) $$
     pub fn derivatives(
         &self,
         rows: &[Row],
@@ -49,53 +63,47 @@ impl<F: Scalar> Outputs<'_, F> {
         logits: &mut [F],
         d_states: [&mut [F]; 2],
     ) {
-        let keys = self.parameters.keys;
-        for (row, logits) in rows.iter().zip(logits.chunks_exact_mut(keys)) {
-            let values = self.rolls.step(row.step);
-            Arch::new().dispatch(Derivative { weight: weights[row.place], values, logits });
+        let width = Self::width(self.keys);
+        for (row, logits) in rows.iter().zip(logits.chunks_exact_mut(width)) {
+            Arch::new().dispatch(Derivative { weight: weights[row.place], logits });
+            self.reverse(row, logits);
+            logits[self.keys..].fill(F::ZERO);
         }
         for (d_states, half) in d_states.into_iter().zip(self.halves) {
-            let size = [rows.len(), half.units.stride, keys];
-            multiply(size, View::rows(logits, keys), &half.output, Start::Zero, d_states, false);
+            let size = [rows.len(), half.units.stride, self.keys];
+            let logits = View::rows(logits, width);
+            multiply(size, logits, &half.output_backward, Start::Zero, d_states, false);
+        }
+    }
+
+    fn reverse(&self, row: &Row, logits: &mut [F]) {
+        for key in self.rolls.down(row.step) {
+            let logit = &mut logits[*key as usize];
+            *logit = -*logit;
         }
     }
 }
 
-/// $$ \sum_k \log(1 + e^{l_k}) - x_k l_k $$
-struct Loss<'a, F> {
-    logits: &'a [F],
-    values: &'a [u8],
-}
+struct Loss<'a, F>(&'a [F]);
 
 impl<F: Scalar> WithSimd for Loss<'_, F> {
     type Output = f64;
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> f64 {
-        /// Sums that run side by side: one order on every instruction set.
-        const LANES: usize = 16;
-        let term = |logit: F, value: u8| {
-            let logit_if_down = if value == 0 { F::ZERO } else { logit };
-            softplus(logit) - logit_if_down
-        };
+        /// Sums that run side by side: one order on every instruction set. Whole lines are multiples.
+        const LANES: usize = 8;
         let mut sums = [0.0; LANES];
-        let (logits, values) = (self.logits.as_chunks(), self.values.as_chunks());
-        for (logits, values) in logits.0.iter().zip(values.0) {
-            let _: (&[F; LANES], &[u8; LANES]) = (logits, values);
+        for logits in self.0.as_chunks::<LANES>().0 {
             for lane in 0..LANES {
-                sums[lane] += term(logits[lane], values[lane]).to_f64();
+                sums[lane] += softplus(logits[lane]).to_f64();
             }
-        }
-        for (lane, (logit, value)) in logits.1.iter().zip(values.1).enumerate() {
-            sums[lane] += term(*logit, *value).to_f64();
         }
         sums.iter().sum()
     }
 }
 
-/// $$ l_k \leftarrow w (\sigma(l_k) - x_k) $$
 struct Derivative<'a, F> {
     weight: F,
-    values: &'a [u8],
     logits: &'a mut [F],
 }
 
@@ -103,11 +111,8 @@ impl<F: Scalar> WithSimd for Derivative<'_, F> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Derivative { weight, values, logits } = self;
-        let values = &values[..logits.len()];
-        for k in 0..logits.len() {
-            let value = if values[k] == 0 { F::ZERO } else { F::ONE };
-            logits[k] = weight * (sigmoid(logits[k]) - value);
+        for logit in self.logits {
+            *logit = self.weight * sigmoid(*logit);
         }
     }
 }

@@ -10,8 +10,9 @@ use pulp::Simd;
 
 /// Bytes of a cache line: panels are whole lines wide.
 const LINE: usize = 64;
-/// Lines of a panel, at most.
-const WIDEST: usize = 10;
+/// Lines of a panel, at most. Measured: wider ones are read more slowly, with narrow ones the
+/// multiplications wait for each other.
+const WIDEST: usize = 7;
 /// Registers of a wide instruction set.
 const MANY_REGISTERS: usize = 32;
 
@@ -56,6 +57,27 @@ impl<F: Scalar> Panels<F> {
             let data = &mut self.data[left * self.rows..right * self.rows];
             for (row, to) in data.chunks_exact_mut(right - left).enumerate() {
                 copy(row, left, to);
+            }
+        }
+    }
+
+    /// Overwrites the first columns of the matrix: `column(j)` is column j, in pieces.
+    pub fn pack_columns<'c, const N: usize>(
+        &mut self,
+        columns: usize,
+        column: impl Fn(usize) -> [&'c [F]; N],
+    ) {
+        for panel in 0..self.count() {
+            let [left, right] = self.edges(panel);
+            let data = &mut self.data[left * self.rows..right * self.rows];
+            // Neighbouring columns go to the same cache lines, which one column leaves in the cache.
+            for j in left..right.min(columns) {
+                let mut rows = data.chunks_exact_mut(right - left);
+                for piece in column(j) {
+                    for (x, row) in piece.iter().zip(rows.by_ref()) {
+                        row[j - left] = *x;
+                    }
+                }
             }
         }
     }
@@ -114,10 +136,10 @@ struct Tile<'s, F> {
 /// Cuts a panel into as many columns as there are registers for.
 #[inline(always)]
 fn panel_times_rows<F: Scalar, S: Simd>(simd: S, rows: usize, mut tile: Tile<'_, F>) {
-    // Registers of sums: 10, 16 or 24 of 32, and 10, 8 or 12 of 16.
+    // Registers of sums: 7, 14 or 24 of 32, and 7, 8 or 12 of 16.
     let widest = match (rows, S::REGISTER_COUNT >= MANY_REGISTERS) {
-        (1, _) => 10,
-        (2, true) => 8,
+        (1, _) => 7,
+        (2, true) => 7,
         (2, false) => 4,
         (_, true) => 6,
         (_, false) => 3,
@@ -135,7 +157,7 @@ fn panel_times_rows<F: Scalar, S: Simd>(simd: S, rows: usize, mut tile: Tile<'_,
     for piece in 0..pieces {
         let [from, to] = [piece, piece + 1].map(|p| p * vectors / pieces);
         tile.first = from * F::lanes::<S>();
-        choose!(to - from, 1: 1 2 3 4 5 6 7 8 9 10; 2: 1 2 3 4 5 6 7 8; 4: 1 2 3 4 5 6;);
+        choose!(to - from, 1: 1 2 3 4 5 6 7; 2: 1 2 3 4 5 6 7; 4: 1 2 3 4 5 6;);
     }
 }
 

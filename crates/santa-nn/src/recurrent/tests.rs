@@ -7,7 +7,7 @@ use santa::noise::{Purpose, Stream};
 use santa::{Batch, Layout};
 
 const NORMALISATIONS: [Normalisation; 3] =
-    [Normalisation::StepMean, Normalisation::TotalMean, Normalisation::SequenceSum];
+    [Normalisation::SequenceMean, Normalisation::StepMean, Normalisation::SequenceSum];
 
 /// Random music of sequences of given lengths, a third of the keys down.
 fn music(keys: usize, lengths: &[usize]) -> PianoRolls {
@@ -45,10 +45,10 @@ fn reference_loss(
     let sums = losses.iter().map(|steps| steps.iter().sum::<f64>());
     let count = batch.len() as f64;
     match normalisation {
-        Normalisation::StepMean => {
+        Normalisation::SequenceMean => {
             sums.zip(&losses).map(|(sum, steps)| sum / steps.len() as f64).sum::<f64>() / count
         }
-        Normalisation::TotalMean => {
+        Normalisation::StepMean => {
             sums.sum::<f64>() / losses.iter().map(Vec::len).sum::<usize>() as f64
         }
         Normalisation::SequenceSum => sums.sum::<f64>() / count,
@@ -81,7 +81,7 @@ fn losses_are_those_of_the_equations() {
         }
         let nll = gru.nll(&theta, &rolls).unwrap();
         let all = [0, 1, 2, 3, 4, 5];
-        let mean = reference_loss(architecture, &theta, &rolls, &all, Normalisation::TotalMean);
+        let mean = reference_loss(architecture, &theta, &rolls, &all, Normalisation::StepMean);
         assert!((nll.per_step() - mean).abs() < 1e-12 * mean && nll.steps == 24);
     }
 }
@@ -153,7 +153,7 @@ fn single_precision_gives_what_double_precision_gives() {
         let theta = architecture.initial::<f32>(GruInitialisation::default(), 1, 0).unwrap();
         let theta_wide: Vec<f64> = theta.iter().map(|x| f64::from(*x)).collect();
         let (mut g, mut g_wide) = (vec![0.0f32; theta.len()], vec![0.0f64; theta.len()]);
-        let (batch, step) = (Batch::full(), Normalisation::StepMean);
+        let (batch, step) = (Batch::full(), Normalisation::SequenceMean);
         let loss = narrow.loss_gradient(&theta, &rolls, &batch, step, &mut g).unwrap();
         let exact = wide.loss_gradient(&theta_wide, &rolls, &batch, step, &mut g_wide).unwrap();
         assert!((loss - exact).abs() < 1e-6 * exact);
@@ -184,7 +184,7 @@ fn same_bits<F: Scalar>() {
                             &theta,
                             &rolls,
                             &Batch::of(batch),
-                            Normalisation::StepMean,
+                            Normalisation::SequenceMean,
                             &mut gradient,
                         )
                     });
@@ -211,7 +211,7 @@ fn bad_input_is_refused_with_the_reason() {
     let rolls = music(3, &[2, 2]);
     let dim = gru.layout().dim();
     let (theta, mut gradient) = (vec![0.0; dim], vec![0.0; dim]);
-    let mean = Normalisation::StepMean;
+    let mean = Normalisation::SequenceMean;
     let full = Batch::full();
     let long = vec![0.0; dim + 1];
     let mut errors = Vec::new();

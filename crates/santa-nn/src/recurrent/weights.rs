@@ -4,13 +4,10 @@
 //! the number of units only. A half keeps its gates side by side, r then z then candidate, in rows
 //! of whole cache lines.
 
-use super::architecture::{GruArchitecture, Parameters};
+use super::architecture::{GATES, GruArchitecture, Parameters};
 use super::panels::{Panels, padded};
 use crate::kernels::{Buffer, Scalar, zeros};
 use std::ops::Range;
-
-/// Gates of a unit: r, z and the candidate.
-pub(super) const GATES: usize = 3;
 
 /// The hidden units of one half.
 #[derive(Clone, Debug)]
@@ -73,8 +70,10 @@ pub(super) struct HalfWeights<F: Scalar> {
     pub forward: [Panels<F>; 2],
     /// From the half's gates back to the half's units and to the other half's.
     pub backward: [Panels<F>; 2],
-    /// From a key back to the half's units: the transpose of the output weights.
+    /// From the half's units to the keys, in whole lines.
     pub output: Buffer<F>,
+    /// From a key back to the half's units: the transpose of the output weights.
+    pub output_backward: Buffer<F>,
     /// The state before the first step.
     pub initial: Buffer<F>,
 }
@@ -89,7 +88,8 @@ impl<F: Scalar> HalfWeights<F> {
             bias: zeros(own.gates),
             forward: [own, other].map(|from| Panels::new(from.len, GATES * own.len)),
             backward: [own, other].map(|to| Panels::new(GATES * own.len, to.len)),
-            output: zeros(keys * own.stride),
+            output: zeros(own.len * padded::<F>(keys)),
+            output_backward: zeros(keys * own.stride),
             initial: zeros(own.stride),
         })
     }
@@ -115,6 +115,11 @@ impl<F: Scalar> HalfWeights<F> {
                 });
             });
         }
+        let (keys, width) = (parameters.keys, padded::<F>(parameters.keys));
+        let output = &parameters.output[units.range.start * keys..units.range.end * keys];
+        for (to, from) in self.output.chunks_exact_mut(width).zip(output.chunks_exact(keys)) {
+            to[..keys].copy_from_slice(from);
+        }
         for (to, from) in self.initial.iter_mut().zip(&parameters.initial[units.range.clone()]) {
             *to = crate::kernels::tanh(*from);
         }
@@ -125,18 +130,16 @@ impl<F: Scalar> HalfWeights<F> {
         let (hidden, units) = (parameters.hidden, &self.units);
         let row = GATES * hidden;
         for (panels, to) in self.backward.iter_mut().zip([&units.range, other]) {
-            panels.pack_rows(|k, first, columns| {
-                let column = k / units.len * hidden + units.range.start + k % units.len;
-                for (unit, x) in (to.start + first..to.end).zip(columns) {
-                    *x = parameters.recurrent[unit * row + column];
-                }
+            panels.pack_columns(to.len(), |unit| {
+                let from = &parameters.recurrent[(to.start + unit) * row..][..row];
+                [0, 1, 2].map(|gate| &from[gate * hidden..][units.range.clone()])
             });
         }
         let keys = parameters.keys;
-        for (key, to) in self.output.chunks_exact_mut(units.stride.max(1)).enumerate() {
-            for (x, unit) in to.iter_mut().zip(units.range.clone()) {
-                *x = parameters.output[unit * keys + key];
-            }
+        let output = &parameters.output[units.range.start * keys..units.range.end * keys];
+        for (unit, from) in output.chunks_exact(keys).enumerate() {
+            let to = self.output_backward.chunks_exact_mut(units.stride);
+            to.zip(from).for_each(|(to, x)| to[unit] = *x);
         }
     }
 }
