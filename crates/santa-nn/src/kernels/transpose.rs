@@ -129,7 +129,7 @@ mod tests {
 
     fn elements_find_their_places<F: Copy + PartialEq + std::fmt::Debug>(
         number: impl Fn(usize) -> F,
-        transpose: impl Fn(&[F], usize, usize, &mut [F]),
+        transpose: impl Fn(&[F], usize, &mut [F], usize),
     ) {
         for (rows, columns) in [(1, 1), (1, 7), (16, 16), (17, 16), (16, 33), (50, 47), (3, 64)] {
             let from: Vec<F> = (0..rows * columns).map(&number).collect();
