@@ -9,16 +9,18 @@
 //! speed. The peak is that of a large product by the `gemm` crate in the same run. Images are those
 //! of the embedded digits; `fnn-400-noise` has none of their zeros.
 
-use santa::{Batch, Potential, Prior, Santa};
-use santa_datasets::Mnist;
-use santa_nn::{Architecture, Buffer, Classifier, Examples, zeros};
+mod common;
+
+use common::{Times, best, digits, measure, noise, rolls};
+use santa::Prior;
+use santa_nn::{Architecture, Classifier, GruArchitecture, Normalisation, SequenceModel};
 use serde_json::{Value, json};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const BATCH: usize = 100;
-/// How long a case is measured.
-const BUDGET: Duration = Duration::from_millis(1500);
+/// Steps of a sequence.
+const STEPS: usize = 500;
 /// Side of the product whose speed is the peak.
 const PEAK_SIDE: usize = 1536;
 
@@ -103,25 +105,16 @@ struct Case {
     measure: Box<dyn Fn() -> Times>,
 }
 
-/// Milliseconds.
-struct Times {
-    forward: f64,
-    optimizer: f64,
-    total: f64,
-    /// Of the model's buffers.
-    megabytes: f64,
-}
-
 fn all() -> Vec<Case> {
-    let classifier = |name, architecture: Architecture, flops, digits: bool| Case {
+    let classifier = |name, architecture: Architecture, flops, sparse: bool| Case {
         name,
         flops,
         measure: Box::new(move || {
-            let images = if digits { digits_of_mnist() } else { noise(784) };
+            let images = if sparse { digits() } else { noise(784) };
             let mut model =
                 Classifier::<f32>::new(&architecture, images, Prior::gaussian(1.0)).unwrap();
             let theta = model.initial(1, 0);
-            let mut times = measure(&mut model, theta);
+            let mut times = measure(&mut model, theta, BATCH);
             times.megabytes = model.network().memory() as f64 / 1e6;
             times
         }),
@@ -151,58 +144,8 @@ fn all() -> Vec<Case> {
             true,
         ),
         classifier("cnn-authors", Architecture::authors_cnn(), cnn(32, 20, &[6400, 500, 10]), true),
+        gru(GruArchitecture { keys: 88, hidden: 200 }),
     ]
-}
-
-fn digits_of_mnist() -> Examples {
-    let train = Mnist::embedded().train;
-    let examples = Examples::from_bytes(train.pixels(), train.image_len(), train.labels());
-    examples.expect("the embedded digits").scaled(1.0 / 255.0)
-}
-
-fn noise(width: usize) -> Examples {
-    let len = 10 * BATCH;
-    let pixels: Vec<u8> = (0..len * width).map(|i| (1 + i * 7919 % 255) as u8).collect();
-    let labels: Vec<u8> = (0..len).map(|i| (i % 10) as u8).collect();
-    Examples::from_bytes(pixels, width, labels).expect("noise").scaled(1.0 / 255.0)
-}
-
-/// Best times of the parts of a step, with Santa exploring as it does for most of a run.
-fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>) -> Times {
-    let n = model.target().data_size().get() as u32;
-    let mut santa = Santa::new(1e-3, 1_000_000).init::<f32>(model.target(), 1).unwrap();
-    let mut gradient = zeros::<f32>(theta.len());
-    let mut batches =
-        (0u32..).map(|i| (0..BATCH as u32).map(|j| (i * 9973 + j * 31) % n).collect::<Vec<_>>());
-    let mut next = || batches.next().unwrap();
-    let forward = best(|| {
-        let batch = next();
-        let start = Instant::now();
-        black_box(model.loss(&theta, &Batch::of(&batch)).unwrap());
-        start.elapsed()
-    });
-    let mut optimizer = f64::INFINITY;
-    let total = best(|| {
-        let batch = next();
-        let start = Instant::now();
-        model.loss_gradient(&theta, &Batch::of(&batch), &mut gradient).unwrap();
-        let gradient_done = start.elapsed();
-        santa.step(&mut theta, &gradient).unwrap();
-        let all = start.elapsed();
-        optimizer = optimizer.min((all - gradient_done).as_secs_f64() * 1e3);
-        all
-    });
-    Times { forward, optimizer, total, megabytes: 0.0 }
-}
-
-/// The best of what `step` measures, in milliseconds.
-fn best(mut step: impl FnMut() -> Duration) -> f64 {
-    let start = Instant::now();
-    let mut best = Duration::MAX;
-    while start.elapsed() < BUDGET {
-        best = best.min(step());
-    }
-    best.as_secs_f64() * 1e3
 }
 
 /// GFLOP/s of a large product by the `gemm` crate.
@@ -243,4 +186,24 @@ fn peak(threads: usize) -> f64 {
     });
     black_box(&c);
     2.0 * (n * n * n) as f64 / milliseconds / 1e6
+}
+
+/// A step of the GRU on one sequence.
+fn gru(architecture: GruArchitecture) -> Case {
+    let GruArchitecture { keys, hidden } = architecture;
+    // Forward and the weights' gradient for the inputs, the states' derivatives as well for the rest.
+    let macs = 2 * keys * 3 * hidden + 3 * hidden * 3 * hidden + 3 * hidden * keys;
+    Case {
+        name: "gru-200",
+        flops: 2.0 * (STEPS * macs) as f64,
+        measure: Box::new(move || {
+            let data = rolls(keys, STEPS);
+            let prior = Prior::gaussian(1.0);
+            let mut model =
+                SequenceModel::<f32>::new(architecture, data, Normalisation::default(), prior)
+                    .expect("a model");
+            let theta = model.initial(1, 0);
+            measure(&mut model, theta, 1)
+        }),
+    }
 }

@@ -1,0 +1,86 @@
+//! What the benchmarks of whole steps share.
+#![allow(dead_code)]
+
+use santa::{Batch, Potential, Santa};
+use santa_datasets::Mnist;
+use santa_nn::{Buffer, Examples, PianoRolls, zeros};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// How long a case is measured.
+const BUDGET: Duration = Duration::from_millis(1500);
+
+/// Milliseconds.
+pub struct Times {
+    pub forward: f64,
+    /// Exploring, with noise.
+    pub optimizer: f64,
+    pub total: f64,
+    /// Of the model's buffers.
+    pub megabytes: f64,
+}
+
+/// The embedded digits.
+pub fn digits() -> Examples {
+    let train = Mnist::embedded().train;
+    let examples = Examples::from_bytes(train.pixels(), train.image_len(), train.labels());
+    examples.expect("the embedded digits").scaled(1.0 / 255.0)
+}
+
+/// Images without a zero.
+pub fn noise(width: usize) -> Examples {
+    const LEN: usize = 1000;
+    let pixels: Vec<u8> = (0..LEN * width).map(|i| (1 + i * 7919 % 255) as u8).collect();
+    let labels: Vec<u8> = (0..LEN).map(|i| (i % 10) as u8).collect();
+    Examples::from_bytes(pixels, width, labels).expect("noise").scaled(1.0 / 255.0)
+}
+
+/// Sequences with a few keys down at a time, as music has.
+pub fn rolls(keys: usize, steps: usize) -> PianoRolls {
+    const SEQUENCES: usize = 10;
+    const DOWN: usize = 4;
+    let mut values = vec![0u8; SEQUENCES * steps * keys];
+    for (t, step) in values.chunks_exact_mut(keys).enumerate() {
+        (0..DOWN).for_each(|i| step[(t / 4 * 7 + i * 11) % keys] = 1);
+    }
+    let offsets: Vec<usize> = (0..=SEQUENCES).map(|i| i * steps).collect();
+    PianoRolls::new(keys, values, offsets).expect("sequences")
+}
+
+/// Best times of the parts of a step, with Santa exploring as it does for most of a run.
+pub fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>, batch: usize) -> Times {
+    let n = model.target().data_size().get() as u32;
+    let mut santa = Santa::new(1e-3, 1_000_000).init::<f32>(model.target(), 1).unwrap();
+    let mut gradient = zeros::<f32>(theta.len());
+    let mut batches =
+        (0u32..).map(|i| (0..batch as u32).map(|j| (i * 9973 + j * 31) % n).collect::<Vec<_>>());
+    let mut next = || batches.next().unwrap();
+    let forward = best(|| {
+        let batch = next();
+        let start = Instant::now();
+        black_box(model.loss(&theta, &Batch::of(&batch)).unwrap());
+        start.elapsed()
+    });
+    let mut optimizer = f64::INFINITY;
+    let total = best(|| {
+        let batch = next();
+        let start = Instant::now();
+        model.loss_gradient(&theta, &Batch::of(&batch), &mut gradient).unwrap();
+        let gradient_done = start.elapsed();
+        santa.step(&mut theta, &gradient).unwrap();
+        let all = start.elapsed();
+        optimizer = optimizer.min((all - gradient_done).as_secs_f64() * 1e3);
+        all
+    });
+    Times { forward, optimizer, total, megabytes: 0.0 }
+}
+
+/// The best of what `step` measures, in milliseconds.
+pub fn best(mut step: impl FnMut() -> Duration) -> f64 {
+    let start = Instant::now();
+    let mut best = Duration::MAX;
+    while start.elapsed() < BUDGET {
+        best = best.min(step());
+    }
+    best.as_secs_f64() * 1e3
+}
