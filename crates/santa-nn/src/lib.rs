@@ -1,4 +1,15 @@
-//! The paper's networks as fast native potentials on flat buffers.
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to find what
+//!
+//! | | |
+//! | --- | --- |
+//! | [`Architecture`], [`Layer`], [`Initialiser`] | what a network is made of |
+//! | [`Network`] | a network that has been built: layout, initial values, prediction |
+//! | [`Examples`], [`Classifier`], [`Evaluation`] | labelled data, and a network on it as a potential |
+//! | [`recurrent`]: [`GruArchitecture`], [`PianoRolls`], [`SequenceModel`] | the GRU and its equations |
+//! | [`Variational`], [`ScaleMixture`], [`KlWeight`] | Bayes by Backprop and its equations |
+//! | [`kernels`] | the products that all of them use |
 
 mod architecture;
 mod classifier;

@@ -261,6 +261,10 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
     pub fn potential_mut(&mut self) -> &mut P {
         &mut self.potential
     }
+    /// The present parameters and the potential, to evaluate the one with the other.
+    pub fn theta_and_potential(&mut self) -> (&[F], &mut P) {
+        (&self.theta, &mut self.potential)
+    }
     /// The batches.
     pub fn minibatches(&self) -> &Minibatches {
         &self.minibatches
