@@ -61,8 +61,8 @@ fn run(options: &Options) -> Value {
     if !options.json {
         println!("{} threads, gemm peak {peak:.0} GFLOP/s", options.threads);
         println!(
-            "{:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}",
-            "ms", "forward", "backward", "optimizer", "total", "GFLOP/s", "share", "MB"
+            "{:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
+            "ms", "forward", "backward", "optimizer", "total", "GFLOP/s", "share", "MB", "faults"
         );
     }
     let wanted = |name: &str| options.cases.is_empty() || options.cases.iter().any(|c| c == name);
@@ -73,7 +73,7 @@ fn run(options: &Options) -> Value {
         let share = gflops / peak;
         if !options.json {
             println!(
-                "{:>15} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.1} {:>6.0}% {:>7.1}",
+                "{:>15} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.1} {:>6.0}% {:>7.1} {:>7.1}",
                 case.name,
                 times.forward,
                 times.total - times.forward - times.optimizer,
@@ -81,7 +81,8 @@ fn run(options: &Options) -> Value {
                 times.total,
                 gflops,
                 100.0 * share,
-                times.megabytes
+                times.megabytes,
+                times.faults
             );
         }
         cases.push(json!({
@@ -93,6 +94,7 @@ fn run(options: &Options) -> Value {
             "gflops": gflops,
             "share_of_peak": share,
             "megabytes": times.megabytes,
+            "page_faults_per_step": times.faults,
         }));
     }
     json!({ "threads": options.threads, "gemm_peak_gflops": peak, "cases": cases })

@@ -18,6 +18,8 @@ pub struct Times {
     pub total: f64,
     /// Of the model's buffers.
     pub megabytes: f64,
+    /// Page faults of a step, where the system tells.
+    pub faults: f64,
 }
 
 /// The embedded digits.
@@ -62,7 +64,9 @@ pub fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>, batch: u
         start.elapsed()
     });
     let mut optimizer = f64::INFINITY;
+    let (before, mut steps) = (page_faults(), 0);
     let total = best(|| {
+        steps += 1;
         let batch = next();
         let start = Instant::now();
         model.loss_gradient(&theta, &Batch::of(&batch), &mut gradient).unwrap();
@@ -72,7 +76,8 @@ pub fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>, batch: u
         optimizer = optimizer.min((all - gradient_done).as_secs_f64() * 1e3);
         all
     });
-    Times { forward, optimizer, total, megabytes: 0.0 }
+    let faults = (page_faults() - before) as f64 / f64::from(steps);
+    Times { forward, optimizer, total, megabytes: 0.0, faults }
 }
 
 /// The best of what `step` measures, in milliseconds.
@@ -83,4 +88,13 @@ pub fn best(mut step: impl FnMut() -> Duration) -> f64 {
         best = best.min(step());
     }
     best.as_secs_f64() * 1e3
+}
+
+/// Minor page faults of this process so far; 0 where the system does not tell.
+fn page_faults() -> u64 {
+    /// Of the fields after the name, in parentheses, of the process.
+    const FIELD: usize = 7;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().nth(FIELD).and_then(|n| n.parse().ok()).unwrap_or(0)
 }

@@ -460,10 +460,7 @@ fn load<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usize>(
             Start::Present => &c[i * place.stride + place.left..][..place.width],
             Start::Row(row) => row,
         };
-        let row = &F::vectors::<S>(row).0[..VECTORS];
-        for j in 0..VECTORS {
-            sums[i][j] = row[j];
-        }
+        sums[i].copy_from_slice(&F::vectors::<S>(row).0[..VECTORS]);
     }
     sums
 }
@@ -476,10 +473,7 @@ fn store<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usize>(
 ) {
     for i in 0..ROWS {
         let row = &mut c[i * place.stride + place.left..][..place.width];
-        let row = &mut F::vectors_mut::<S>(row).0[..VECTORS];
-        for j in 0..VECTORS {
-            row[j] = sums[i][j];
-        }
+        F::vectors_mut::<S>(row).0[..VECTORS].copy_from_slice(&sums[i]);
     }
 }
 
