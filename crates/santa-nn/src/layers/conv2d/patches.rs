@@ -34,12 +34,7 @@ impl Patches {
 
     /// Transposes the weights.
     pub fn prepare<F: Scalar>(&self, weights: &[F], shared: &mut [F]) {
-        let depth = self.depth();
-        for (k, filters) in weights.chunks_exact(self.output.channels).enumerate() {
-            for (filter, weight) in filters.iter().enumerate() {
-                shared[filter * depth + k] = *weight;
-            }
-        }
+        F::transpose(weights, self.output.channels, shared, self.depth());
     }
 
     pub fn forward<F: Scalar>(

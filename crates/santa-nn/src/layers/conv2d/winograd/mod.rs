@@ -106,15 +106,10 @@ impl Winograd {
         if !training {
             return;
         }
-        let (channels, filters) = (self.input.channels, self.filters);
         for (u, transposed) in
             u.chunks_exact(self.block()).zip(transposed.chunks_exact_mut(self.block()))
         {
-            for (filter, transposed) in transposed.chunks_exact_mut(channels).enumerate() {
-                for c in 0..channels {
-                    transposed[c] = u[c * filters + filter];
-                }
-            }
+            F::transpose(u, self.filters, transposed, self.input.channels);
         }
     }
 

@@ -44,7 +44,7 @@ struct Frequencies {
 }
 
 impl Frequencies {
-    /// Of the first tile, or of the filters.
+    /// Where row i, column j of the frequencies of a tile lies, by its column and a channel.
     #[inline(always)]
     fn at(self, x: usize, c: usize) -> impl Fn(usize, usize) -> usize + Copy {
         let corner = (self.first + x) * self.channels + c;
