@@ -8,8 +8,12 @@ use std::cell::RefCell;
 /// Alignment of every buffer, in bytes: a cache line, and a register of AVX-512.
 pub const ALIGN: usize = 64;
 
-/// Elements of an operand that are packed at a time: a fraction of the second-level cache.
+/// Steps of a product that are taken at a time, so that a panel of B stays in the second-level cache.
+pub const DEPTH: usize = 512;
+/// Elements of A that are packed at a time: a fraction of the second-level cache.
 pub const PACKED: usize = 1 << 15;
+/// Elements of a panel of B: five registers of sixteen elements wide.
+const PANEL: usize = DEPTH * 5 * 16;
 
 /// A buffer that begins on a cache line.
 pub type Buffer<F> = AVec<F, ConstAlign<ALIGN>>;
@@ -89,8 +93,8 @@ pub trait Scalar: Real {
     #[doc(hidden)]
     fn transpose(from: &[Self], columns: usize, to: &mut [Self], stride: usize);
 
-    /// Runs `work` on this thread's buffers for packed operands: [`PACKED`] elements and as many
-    /// indices, of unspecified content.
+    /// Runs `work` on this thread's buffers for packed operands: [`PACKED`] elements for A
+    /// and more for a panel of B, and indices, of unspecified content.
     #[doc(hidden)]
     fn with_packing<R>(work: impl FnOnce(&mut [Self], &mut [u32]) -> R) -> R;
 }
@@ -187,7 +191,7 @@ macro_rules! scalar {
             fn with_packing<R>(work: impl FnOnce(&mut [Self], &mut [u32]) -> R) -> R {
                 thread_local! {
                     static PACKING: RefCell<Packing<$scalar>> =
-                        RefCell::new(Packing { values: zeros(PACKED), indices: vec![0; PACKED] });
+                        RefCell::new(Packing { values: zeros(PACKED + PANEL), indices: vec![0; PACKED] });
                 }
                 PACKING.with_borrow_mut(|p| work(&mut p.values, &mut p.indices))
             }

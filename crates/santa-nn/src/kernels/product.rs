@@ -9,13 +9,16 @@
 //! On the shapes of the paper's networks this is as fast as the `gemm` crate (see the benchmark
 //! `products`), and unlike a general product it sums in one order, whatever the processor.
 
-use super::lanes::{PACKED, Scalar};
+use super::lanes::{DEPTH, PACKED, Scalar};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Steps along k that are packed at a time, so that a panel of B stays in the second-level cache.
-const DEPTH: usize = 512;
 /// Registers of a wide instruction set.
 const MANY_REGISTERS: usize = 32;
+/// Bytes from one row of B to the next from which on a panel is copied: each row then lies on a page
+/// of its own.
+const FAR: usize = 2048;
+/// Rows of C that make the copy worth while.
+const OFTEN: usize = 40;
 /// A transposed A that is read this often or less is not packed.
 const FEW_PANELS: usize = 2;
 /// All steps along k.
@@ -147,6 +150,7 @@ impl<F: Scalar> WithSimd for Stretch<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Stretch { m, n, depth, a, b, start, c, skip_zeros, packed, kept } = self;
+        let (packed, panel_of_b) = packed.split_at_mut(PACKED);
         let lanes = F::lanes::<S>();
         let panels = Panels::new::<S>(n / lanes);
         // The columns of A lie far apart when it is transposed: packing pays if it is read often.
@@ -168,6 +172,15 @@ impl<F: Scalar> WithSimd for Stretch<'_, F> {
                 if left == right {
                     continue;
                 }
+                let far = n * F::BYTES >= FAR && m >= OFTEN;
+                let b = if far {
+                    let width = right - left;
+                    let (rows, to) = (b.chunks(n), panel_of_b.chunks_exact_mut(width));
+                    to.zip(rows).for_each(|(to, row)| to.copy_from_slice(&row[left..right]));
+                    Panel { data: &*panel_of_b, stride: width }
+                } else {
+                    Panel { data: &b[left..], stride: n }
+                };
                 for band in bands.clone() {
                     let row = top + band.first_row;
                     let a = if packing {
@@ -346,7 +359,14 @@ struct Operand<'s, F> {
     kept: Option<&'s [u32]>,
 }
 
-/// The columns of a tile, in rows `stride` apart.
+/// Some columns of B, in rows `stride` apart.
+#[derive(Clone, Copy)]
+struct Panel<'s, F> {
+    data: &'s [F],
+    stride: usize,
+}
+
+/// The columns of a tile of C, in rows `stride` apart.
 #[derive(Clone, Copy)]
 struct Place {
     left: usize,
@@ -358,7 +378,7 @@ struct Place {
 struct Tiles<'s, F> {
     a: Operand<'s, F>,
     depth: usize,
-    b: &'s [F],
+    b: Panel<'s, F>,
     start: Start<'s, F>,
     c: &'s mut [F],
     place: Place,
@@ -421,22 +441,21 @@ fn tile<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usize>(
     simd: S,
     a: View<'_, F>,
     steps: &[u32],
-    b: &[F],
+    b: Panel<'_, F>,
     start: Start<'_, F>,
     c: &mut [F],
     place: Place,
 ) {
     let mut sums = load::<F, S, ROWS, VECTORS>(simd, start, c, place);
-    let b = &b[place.left..];
     if a.transposed {
         for (column, k) in a.data.chunks(a.stride).zip(steps) {
             let column = &column[..ROWS];
-            let b = &b[*k as usize * place.stride..];
+            let b = &b.data[*k as usize * b.stride..];
             accumulate::<F, S, ROWS, VECTORS>(simd, &mut sums, |i| column[i], b);
         }
     } else {
         let rows = a.rows_of::<ROWS>(steps.len());
-        for (k, b) in (0..steps.len()).zip(b.chunks(place.stride)) {
+        for (k, b) in (0..steps.len()).zip(b.data.chunks(b.stride)) {
             accumulate::<F, S, ROWS, VECTORS>(simd, &mut sums, |i| rows[i][k], b);
         }
     }
@@ -501,7 +520,7 @@ fn edge_tile<F: Scalar, S: Simd, const ROWS: usize>(
     simd: S,
     a: View<'_, F>,
     steps: &[u32],
-    b: &[F],
+    b: Panel<'_, F>,
     start: Start<'_, F>,
     c: &mut [F],
     place: Place,
@@ -517,7 +536,7 @@ fn edge_tile<F: Scalar, S: Simd, const ROWS: usize>(
         };
     }
     for (step, k) in steps.iter().enumerate() {
-        let b = &b[*k as usize * place.stride + place.left..][..place.width];
+        let b = &b.data[*k as usize * b.stride..][..place.width];
         let b = F::load_part(simd, b);
         for i in 0..ROWS {
             let a = a.at(i, step);
@@ -556,7 +575,7 @@ mod tests {
 
     fn products_match_the_reference<F: Scalar>() {
         let sizes =
-            [1, 2, 3, 5, 7, 8, 10, 16, 17, 31, 33, 48, 64, 65, 80, 88, 130, DEPTH + 3, 2 * DEPTH];
+            [1, 2, 3, 5, 7, 8, 10, 16, 17, 31, 33, 48, 64, 65, 80, 88, 130, 1030, DEPTH + 3, 2 * DEPTH];
         for (case, size) in (0u64..400).map(|case| {
             let at = |axis| {
                 let limit = if axis == 2 { sizes.len() } else { sizes.len() - 2 };
