@@ -12,7 +12,7 @@ use pulp::Simd;
 const LINE: usize = 64;
 /// Lines of a panel, at most. Measured: wider ones are read more slowly, with narrow ones the
 /// multiplications wait for each other.
-const WIDEST: usize = 7;
+const WIDEST: usize = 6;
 /// Registers of a wide instruction set.
 const MANY_REGISTERS: usize = 32;
 
@@ -180,9 +180,7 @@ fn rows_times_columns<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usiz
                 for i in 0..ROWS {
                     let row = &sums[i * stride + first..][..columns];
                     let row = &F::vectors::<S>(row).0[..VECTORS];
-                    for j in 0..VECTORS {
-                        tile[i][j] = row[j];
-                    }
+                    tile[i].copy_from_slice(row);
                 }
             }
             let inputs: [&[F]; ROWS] =
@@ -201,9 +199,7 @@ fn rows_times_columns<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usiz
             for i in 0..ROWS {
                 let row = &mut sums[i * stride + first..][..columns];
                 let row = &mut F::vectors_mut::<S>(row).0[..VECTORS];
-                for j in 0..VECTORS {
-                    row[j] = tile[i][j];
-                }
+                row.copy_from_slice(&tile[i]);
             }
         },
     );
