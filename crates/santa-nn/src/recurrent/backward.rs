@@ -158,33 +158,53 @@ fn derivatives<F: Scalar, S: Simd>(
 ) {
     simd.vectorize(
         #[inline(always)]
-        || {
-            let (states, d_next) = (&states[..width], &d_next[..width]);
-            let d_states = &mut d_states[..width];
-            let (r, kept) = kept.split_at_mut(width);
-            let (z, kept) = kept.split_at_mut(width);
-            let (c, a) = kept.split_at_mut(width);
-            let (r, z, c, a) = (&*r, &*z, &*c, &mut a[..width]);
-            let (d_r, row) = row.split_at_mut(width);
-            let (d_z, d_a) = row.split_at_mut(width);
-            let d_a = &mut d_a[..width];
-            let (bias_r, bias) = bias.split_at_mut(width);
-            let (bias_z, bias_c) = bias.split_at_mut(width);
-            let bias_c = &mut bias_c[..width];
-            for j in 0..width {
-                let (r, z, c, d_h) = (r[j], z[j], c[j], d_next[j]);
-                d_states[j] = d_h.fma(z, d_states[j]);
-                // By the arguments of tanh and of the sigmoids.
-                let d_c = d_h * (F::ONE - z) * (F::ONE - c * c);
-                let by_z = d_h * (states[j] - c) * (z * (F::ONE - z));
-                let by_r = d_c * a[j] * (r * (F::ONE - r));
-                (d_r[j], d_z[j], d_a[j], a[j]) = (by_r, by_z, d_c * r, d_c);
-                bias_r[j] += by_r;
-                bias_z[j] += by_z;
-                bias_c[j] += d_c;
-            }
+        || match size_of::<F>() {
+            4 => by_lines::<F, 16>(width, states, d_next, d_states, kept, row, bias),
+            _ => by_lines::<F, 8>(width, states, d_next, d_states, kept, row, bias),
         },
     );
+}
+
+/// A line of N elements at a time, in arrays that the compiler knows to be apart.
+#[inline(always)]
+fn by_lines<F: Scalar, const N: usize>(
+    width: usize,
+    states: &[F],
+    d_next: &[F],
+    d_states: &mut [F],
+    kept: &mut [F],
+    row: &mut [F],
+    bias: &mut [F],
+) {
+    let lines = width / N;
+    let (states, d_next) = (states[..width].as_chunks().0, d_next[..width].as_chunks().0);
+    let d_states = d_states[..width].as_chunks_mut::<N>().0;
+    let kept = kept[..KEPT * width].as_chunks_mut::<N>().0;
+    let row = row[..GATES * width].as_chunks_mut::<N>().0;
+    let bias = bias[..GATES * width].as_chunks_mut::<N>().0;
+    for line in 0..lines {
+        let [r, z, c, a] = [0, 1, 2, 3].map(|vector| kept[vector * lines + line]);
+        let (h, d_h): ([F; N], [F; N]) = (states[line], d_next[line]);
+        let [mut by_r, mut by_z, mut by_a, mut by_c] = [[F::ZERO; N]; 4];
+        for j in 0..N {
+            d_states[line][j] = d_h[j].fma(z[j], d_states[line][j]);
+            // By the arguments of tanh and of the sigmoids.
+            by_c[j] = d_h[j] * (F::ONE - z[j]) * (F::ONE - c[j] * c[j]);
+            by_z[j] = d_h[j] * (h[j] - c[j]) * (z[j] * (F::ONE - z[j]));
+            by_r[j] = by_c[j] * a[j] * (r[j] * (F::ONE - r[j]));
+            by_a[j] = by_c[j] * r[j];
+        }
+        for (gate, by) in [by_r, by_z, by_c].into_iter().enumerate() {
+            let sum = &mut bias[gate * lines + line];
+            for j in 0..N {
+                sum[j] += by[j];
+            }
+        }
+        for (gate, by) in [by_r, by_z, by_a].into_iter().enumerate() {
+            row[gate * lines + line] = by;
+        }
+        kept[(KEPT - 1) * lines + line] = by_c;
+    }
 }
 
 /// `sum += a + b`

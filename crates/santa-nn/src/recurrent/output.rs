@@ -92,10 +92,18 @@ impl<F: Scalar> WithSimd for Loss<'_, F> {
     fn with_simd<S: Simd>(self, _: S) -> f64 {
         /// Sums that run side by side: one order on every instruction set. Whole lines are multiples.
         const LANES: usize = 8;
-        let mut sums = [0.0; LANES];
-        for logits in self.0.as_chunks::<LANES>().0 {
-            for lane in 0..LANES {
-                sums[lane] += softplus(logits[lane]).to_f64();
+        /// Terms at a time.
+        const BLOCK: usize = 64;
+        let (mut sums, mut terms) = ([0.0; LANES], [F::ZERO; BLOCK]);
+        for logits in self.0.chunks(BLOCK) {
+            // In a loop of its own, or the compiler would make one number at a time of it.
+            for (term, logit) in terms.iter_mut().zip(logits) {
+                *term = softplus(*logit);
+            }
+            for terms in terms[..logits.len()].as_chunks::<LANES>().0 {
+                for lane in 0..LANES {
+                    sums[lane] += terms[lane].to_f64();
+                }
             }
         }
         sums.iter().sum()

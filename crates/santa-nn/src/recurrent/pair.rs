@@ -229,3 +229,67 @@ mod helped {
         if *looks <= SPINS { spin_loop() } else { yield_now() }
     }
 }
+
+#[cfg(all(test, feature = "parallel"))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A half whose numbers depend on all messages so far.
+    struct Counter<'a> {
+        value: u64,
+        room: &'a mut [u64],
+        panics_at: usize,
+    }
+
+    impl<'a> Half<'a, u64> for Counter<'a> {
+        fn give(&mut self, step: usize) -> &'a [u64] {
+            assert!(step != self.panics_at, "as asked for");
+            let (message, rest) = std::mem::take(&mut self.room).split_at_mut(1);
+            self.room = rest;
+            message[0] = self.value;
+            message
+        }
+        fn work(&mut self, step: usize) {
+            self.value = self.value.wrapping_mul(3) ^ step as u64;
+        }
+        fn take(&mut self, _step: usize, message: &[u64]) {
+            self.value = self.value.rotate_left(7).wrapping_add(message[0]);
+        }
+    }
+
+    const STEPS: usize = 3_000;
+    const NEVER: usize = usize::MAX;
+
+    /// The values after all steps; `threads` is 0 for no help at all.
+    fn values(threads: usize, panics_at: [usize; 2]) -> [u64; 2] {
+        let mut rooms = [vec![0; STEPS], vec![0; STEPS]];
+        let [a, b] = &mut rooms;
+        let mut first = Counter { value: 1, room: a, panics_at: panics_at[0] };
+        let mut second = Counter { value: 2, room: b, panics_at: panics_at[1] };
+        if threads == 0 {
+            run(&mut first, &mut second, STEPS);
+        } else {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| run_helped(&mut first, &mut second, STEPS));
+        }
+        [first.value, second.value]
+    }
+
+    #[test]
+    fn help_changes_nothing() {
+        let alone = values(0, [NEVER; 2]);
+        for threads in [1, 2, 3].repeat(30) {
+            assert_eq!(values(threads, [NEVER; 2]), alone);
+        }
+    }
+
+    #[test]
+    fn a_panic_of_either_half_reaches_the_caller() {
+        for threads in [1, 2, 3].repeat(5) {
+            for panics_at in [[0, NEVER], [NEVER, 0], [STEPS / 2, NEVER], [NEVER, STEPS - 1]] {
+                assert!(catch_unwind(AssertUnwindSafe(|| values(threads, panics_at))).is_err());
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@ use pulp::Simd;
 const LINE: usize = 64;
 /// Lines of a panel, at most. Measured: wider ones are read more slowly, with narrow ones the
 /// multiplications wait for each other.
-const WIDEST: usize = 7;
+const WIDEST: usize = 6;
 /// Registers of a wide instruction set.
 const MANY_REGISTERS: usize = 32;
 
@@ -26,34 +26,34 @@ pub(super) fn padded<F: Scalar>(len: usize) -> usize {
 pub(super) struct Panels<F: Scalar> {
     data: Buffer<F>,
     rows: usize,
-    /// Columns, in cache lines.
-    lines: usize,
+    /// The first column of each panel, and the number of columns.
+    edges: Vec<usize>,
 }
 
 impl<F: Scalar> Panels<F> {
     /// A matrix of zeros, with its columns padded to whole lines.
     pub fn new(rows: usize, columns: usize) -> Self {
-        let columns = padded::<F>(columns);
-        Panels { data: zeros(rows * columns), rows, lines: columns * F::BYTES / LINE }
+        let line = LINE / F::BYTES;
+        let lines = columns.div_ceil(line);
+        let panels = lines.div_ceil(WIDEST);
+        let edge = |panel| if panel == panels { lines } else { panel * lines / panels };
+        let edges = (0..=panels).map(|panel| edge(panel) * line).collect();
+        Panels { data: zeros(rows * lines * line), rows, edges }
     }
 
     /// Columns, padding included.
     pub fn width(&self) -> usize {
-        self.lines * (LINE / F::BYTES)
+        self.edges[self.edges.len() - 1]
     }
 
-    fn count(&self) -> usize {
-        self.lines.div_ceil(WIDEST)
-    }
-    /// First and last column of a panel.
-    fn edges(&self, panel: usize) -> [usize; 2] {
-        [panel, panel + 1].map(|p| p * self.lines / self.count() * (LINE / F::BYTES))
+    /// First and last column of each panel.
+    fn panels(edges: &[usize]) -> impl Iterator<Item = [usize; 2]> {
+        edges.windows(2).map(|edges| [edges[0], edges[1]])
     }
 
     /// Overwrites the matrix; `copy(row, first, to)` writes the columns of a row from `first` on.
     pub fn pack_rows(&mut self, copy: impl Fn(usize, usize, &mut [F])) {
-        for panel in 0..self.count() {
-            let [left, right] = self.edges(panel);
+        for [left, right] in Self::panels(&self.edges) {
             let data = &mut self.data[left * self.rows..right * self.rows];
             for (row, to) in data.chunks_exact_mut(right - left).enumerate() {
                 copy(row, left, to);
@@ -67,8 +67,7 @@ impl<F: Scalar> Panels<F> {
         columns: usize,
         column: impl Fn(usize) -> [&'c [F]; N],
     ) {
-        for panel in 0..self.count() {
-            let [left, right] = self.edges(panel);
+        for [left, right] in Self::panels(&self.edges) {
             let data = &mut self.data[left * self.rows..right * self.rows];
             // Neighbouring columns go to the same cache lines, which one column leaves in the cache.
             for j in left..right.min(columns) {
@@ -91,8 +90,7 @@ impl<F: Scalar> Panels<F> {
         add: bool,
         (sums, stride): (&mut [F], usize),
     ) {
-        for panel in 0..self.count() {
-            let [left, right] = self.edges(panel);
+        for [left, right] in Self::panels(&self.edges) {
             let data = &self.data[left * self.rows..right * self.rows];
             let mut row = 0;
             while row < count {
@@ -155,7 +153,11 @@ fn panel_times_rows<F: Scalar, S: Simd>(simd: S, rows: usize, mut tile: Tile<'_,
     let vectors = tile.width / F::lanes::<S>();
     let pieces = vectors.div_ceil(widest);
     for piece in 0..pieces {
-        let [from, to] = [piece, piece + 1].map(|p| p * vectors / pieces);
+        // A division for each piece would be felt.
+        let [from, to] = match pieces {
+            1 => [0, vectors],
+            _ => [piece, piece + 1].map(|p| p * vectors / pieces),
+        };
         tile.first = from * F::lanes::<S>();
         choose!(to - from, 1: 1 2 3 4 5 6 7; 2: 1 2 3 4 5 6 7; 4: 1 2 3 4 5 6;);
     }
@@ -178,15 +180,15 @@ fn rows_times_columns<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usiz
                 for i in 0..ROWS {
                     let row = &sums[i * stride + first..][..columns];
                     let row = &F::vectors::<S>(row).0[..VECTORS];
-                    for j in 0..VECTORS {
-                        tile[i][j] = row[j];
-                    }
+                    tile[i].copy_from_slice(row);
                 }
             }
             let inputs: [&[F]; ROWS] =
                 std::array::from_fn(|i| &inputs[i * input_stride..][..depth]);
-            for (k, row) in (0..depth).zip(data.chunks_exact(width)) {
-                let row = &F::vectors::<S>(&row[first..][..columns]).0[..VECTORS];
+            let mut at = first;
+            for k in 0..depth {
+                let row = &F::vectors::<S>(&data[at..][..columns]).0[..VECTORS];
+                at += width;
                 for i in 0..ROWS {
                     let input = F::splat(simd, inputs[i][k]);
                     for j in 0..VECTORS {
@@ -197,9 +199,7 @@ fn rows_times_columns<F: Scalar, S: Simd, const ROWS: usize, const VECTORS: usiz
             for i in 0..ROWS {
                 let row = &mut sums[i * stride + first..][..columns];
                 let row = &mut F::vectors_mut::<S>(row).0[..VECTORS];
-                for j in 0..VECTORS {
-                    row[j] = tile[i][j];
-                }
+                row.copy_from_slice(&tile[i]);
             }
         },
     );

@@ -115,10 +115,6 @@ impl PianoRolls {
     pub(super) fn range(&self, sequence: usize) -> Range<usize> {
         self.offsets[sequence]..self.offsets[sequence + 1]
     }
-    /// The values of a step, counted through all sequences.
-    pub(super) fn step(&self, step: usize) -> &[u8] {
-        &self.values[step * self.keys..(step + 1) * self.keys]
-    }
     /// The keys that are down at a step, counted through all sequences.
     pub(super) fn down(&self, step: usize) -> &[u32] {
         &self.down[self.down_offsets[step]..self.down_offsets[step + 1]]
@@ -134,7 +130,6 @@ mod tests {
         let rolls = PianoRolls::new(2, vec![0, 1, 1, 1, 0, 0], vec![0, 1, 3]).unwrap();
         assert_eq!(rolls.sequence(1), [1, 1, 0, 0]);
         assert_eq!((rolls.down(0), rolls.down(1), rolls.down(2)), (&[1][..], &[0, 1][..], &[][..]));
-        assert_eq!(rolls.step(1), [1, 1]);
     }
 
     #[test]
