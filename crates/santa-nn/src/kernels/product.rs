@@ -574,8 +574,28 @@ mod tests {
     }
 
     fn products_match_the_reference<F: Scalar>() {
-        let sizes =
-            [1, 2, 3, 5, 7, 8, 10, 16, 17, 31, 33, 48, 64, 65, 80, 88, 130, 1030, DEPTH + 3, 2 * DEPTH];
+        let sizes = [
+            1,
+            2,
+            3,
+            5,
+            7,
+            8,
+            10,
+            16,
+            17,
+            31,
+            33,
+            48,
+            64,
+            65,
+            80,
+            88,
+            130,
+            1030,
+            DEPTH + 3,
+            2 * DEPTH,
+        ];
         for (case, size) in (0u64..400).map(|case| {
             let at = |axis| {
                 let limit = if axis == 2 { sizes.len() } else { sizes.len() - 2 };
