@@ -16,9 +16,10 @@ use santa::{Batch, DataSize, Error, Layout, Result};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Hidden units from which the messages between two cores cost less than they save.
+/// Hidden units from which a second core is asked for help. Measured on two cores: nothing gained with
+/// 100 units, 1.6 times the speed with 200.
 #[cfg(feature = "parallel")]
-const WORTH_HELP: usize = 64;
+const WORTH_HELP: usize = 128;
 
 /// What the loss of a batch is the mean of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
