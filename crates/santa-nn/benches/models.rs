@@ -205,7 +205,9 @@ fn gru(architecture: GruArchitecture) -> Case {
                 SequenceModel::<f32>::new(architecture, data, Normalisation::default(), prior)
                     .expect("a model");
             let theta = model.initial(1, 0);
-            measure(&mut model, theta, 1)
+            let mut times = measure(&mut model, theta, 1);
+            times.megabytes = model.gru().memory() as f64 / 1e6;
+            times
         }),
     }
 }

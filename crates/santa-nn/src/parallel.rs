@@ -11,6 +11,16 @@ pub(crate) fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + 
     items.iter_mut().for_each(work);
 }
 
+/// [`for_each`] for work that takes its items.
+pub(crate) fn spread<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync + Send) {
+    #[cfg(feature = "parallel")]
+    if items.len() > 1 && rayon::current_num_threads() > 1 {
+        use rayon::prelude::*;
+        return items.into_par_iter().with_max_len(1).for_each(work);
+    }
+    items.into_iter().for_each(work);
+}
+
 /// Threads that [`for_each`] may use here.
 pub(crate) fn threads() -> usize {
     #[cfg(feature = "parallel")]

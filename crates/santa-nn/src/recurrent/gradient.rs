@@ -8,9 +8,9 @@ use super::architecture::{GATES, Gradient, GruArchitecture};
 use super::forward::KEPT;
 use super::panels::padded;
 use super::plan::Plan;
-use super::spread;
 use super::weights::{HalfWeights, Units};
 use crate::kernels::{Buffer, Scalar, Start, View, multiply, zeros};
+use crate::parallel::spread;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Hidden units that a thread works on at a time.

@@ -8,9 +8,9 @@ use super::output::{Outputs, STRETCH};
 use super::pair;
 use super::plan::{Plan, Row};
 use super::rolls::PianoRolls;
-use super::spread;
 use super::weights::HalfWeights;
 use crate::kernels::{Buffer, Scalar, zeros};
+use crate::parallel::spread;
 use pulp::{Arch, Simd, WithSimd};
 use santa::{Batch, DataSize, Error, Layout, Result};
 use serde::{Deserialize, Serialize};
@@ -161,6 +161,21 @@ impl<F: Scalar> Gru<F> {
     /// Its sizes.
     pub fn architecture(&self) -> GruArchitecture {
         self.architecture
+    }
+    /// Bytes of the buffers that it holds now.
+    pub fn memory(&self) -> usize {
+        let Workspace { halves, logits, output_bias, blocks, .. } = &self.workspace;
+        let of_half = |half: &HalfWorkspace<F>| {
+            let HalfWorkspace { states, kept, gates, d_states, messages, bias } = half;
+            let buffers = [states, kept, gates, d_states, messages, bias];
+            buffers.iter().map(|buffer| buffer.len()).sum::<usize>()
+        };
+        let elements = halves.iter().map(of_half).sum::<usize>()
+            + blocks.iter().map(|block| block.len()).sum::<usize>()
+            + self.weights.iter().map(HalfWeights::len).sum::<usize>()
+            + logits.len()
+            + output_bias.len();
+        elements * F::BYTES
     }
     /// Names and shapes of its parameters.
     pub fn layout(&self) -> &Layout {

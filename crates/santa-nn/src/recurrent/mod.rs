@@ -36,13 +36,3 @@ pub use gru::{Gru, Nll, Normalisation};
 pub use model::SequenceModel;
 pub use rolls::PianoRolls;
 pub use tensors::Tensor;
-
-/// Spreads independent pieces of work over the threads.
-fn spread<T: Send>(pieces: Vec<T>, work: impl Fn(T) + Sync + Send) {
-    #[cfg(feature = "parallel")]
-    if pieces.len() > 1 {
-        use rayon::prelude::*;
-        return pieces.into_par_iter().with_max_len(1).for_each(work);
-    }
-    pieces.into_iter().for_each(work);
-}

@@ -41,6 +41,10 @@ impl<F: Scalar> Panels<F> {
         Panels { data: zeros(rows * lines * line), rows, edges }
     }
 
+    /// Elements, padding included.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
     /// Columns, padding included.
     pub fn width(&self) -> usize {
         self.edges[self.edges.len() - 1]

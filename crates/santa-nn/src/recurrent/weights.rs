@@ -79,6 +79,14 @@ pub(super) struct HalfWeights<F: Scalar> {
 }
 
 impl<F: Scalar> HalfWeights<F> {
+    /// Elements of all its buffers.
+    pub fn len(&self) -> usize {
+        let panels = self.forward.iter().chain(&self.backward);
+        let buffers = [&self.input, &self.bias, &self.output, &self.output_backward];
+        panels.map(Panels::len).sum::<usize>()
+            + buffers.iter().map(|buffer| buffer.len()).sum::<usize>()
+    }
+
     pub fn new(architecture: GruArchitecture) -> [Self; 2] {
         let keys = architecture.keys;
         let [a, b] = Units::halves::<F>(architecture.hidden);

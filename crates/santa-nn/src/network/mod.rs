@@ -1,21 +1,18 @@
 //! Feed-forward networks: a chain of layers over flat parameters.
 
-use crate::architecture::{self, Architecture, Shape};
-use crate::initialise::Role;
+mod build;
+mod workspace;
+
+use crate::architecture::Architecture;
 use crate::kernels::{Buffer, Scalar, zeros};
-use crate::layers::conv2d::{Conv2d, Image, Window};
-use crate::layers::pool::{Pool2d, Pooling};
-use crate::layers::{Activation, ActivationKind, Dense, Dropout, Layer, Pass, Record, Sizes};
-use crate::loss;
-use crate::parallel;
+use crate::layers::{Pass, Record, Sizes};
+use crate::{loss, parallel};
+use build::{Plan, Planned, Tensor};
 use santa::{Layout, Result};
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use workspace::{LayerBuffers, SHARD, Workspace, shards_of};
 
-/// Most examples of a shard, where shards sum part of the gradient or predict.
-const SHARD: usize = 32;
-/// Least examples of a shard where their number is free.
-const SMALL_SHARD: usize = 16;
 /// Examples whose passes are kept in memory at a time; larger batches go piece by piece.
 const AT_ONCE: usize = 1024;
 
@@ -35,21 +32,6 @@ pub struct Network<F: Scalar> {
     pairs: Mutex<Vec<Pair<F>>>,
 }
 
-/// A tensor of the parameters, for its initial values.
-#[derive(Debug)]
-struct Tensor {
-    role: Role,
-    fans: [usize; 2],
-}
-
-#[derive(Debug)]
-struct Planned<F: Scalar> {
-    layer: Box<dyn Layer<F>>,
-    /// Its place in the parameters.
-    parameters: Range<usize>,
-    sizes: Sizes,
-}
-
 /// A range of the parameters whose gradient is computed at once.
 #[derive(Clone, Debug)]
 struct Piece {
@@ -58,43 +40,12 @@ struct Piece {
     range: Range<usize>,
 }
 
-/// Whole batches, layer by layer: outputs, what else is kept, derivatives.
-#[derive(Debug)]
-struct Workspace<F> {
-    input: Buffer<F>,
-    outputs: Vec<Buffer<F>>,
-    kept: Vec<Buffer<F>>,
-    d_outputs: Vec<Buffer<F>>,
-    partials: Vec<Buffer<F>>,
-    scratch: Buffer<F>,
-    /// Of each example.
-    losses: Vec<f64>,
-    gradient: Buffer<F>,
-}
-
 /// Input and output of a layer for one shard, its `kept` and its scratch.
 #[derive(Debug)]
 struct Pair<F> {
     buffers: [Buffer<F>; 2],
     kept: Buffer<F>,
     scratch: Buffer<F>,
-}
-
-/// The rows of the workspace that belong to a shard.
-struct ShardBuffers<'w, F> {
-    /// Its first example within the batch.
-    first: usize,
-    input: &'w mut [F],
-    layers: Vec<LayerBuffers<'w, F>>,
-    scratch: &'w mut [F],
-    losses: &'w mut [f64],
-}
-
-struct LayerBuffers<'w, F> {
-    output: &'w mut [F],
-    kept: &'w mut [F],
-    d_output: &'w mut [F],
-    partial: &'w mut [F],
 }
 
 /// A labelled batch: what a pass reads.
@@ -110,35 +61,20 @@ pub(crate) trait Source<F>: Sync {
 impl<F: Scalar> Network<F> {
     /// Builds a network.
     pub fn new(architecture: &Architecture) -> Result<Self> {
-        let shapes = architecture.shapes()?;
-        let mut builder = Builder::default();
-        let mut i = 0;
-        while i < architecture.layers.len() {
-            let rest = &architecture.layers[i..];
-            i += builder.push(rest, shapes[i]);
-        }
-        let layout = Layout::new(builder.segments)?;
-        let mut layers = Vec::new();
-        let mut pieces = Vec::new();
-        let mut end = 0;
-        for layer in builder.layers {
-            let sizes = layer.sizes(SHARD);
-            let parameters = end..end + sizes.parameters;
-            end = parameters.end;
-            pieces.extend(
-                layer.pieces().into_iter().map(|range| Piece { layer: layers.len(), range }),
-            );
-            layers.push(Planned { layer, parameters, sizes });
-        }
-        let shared = layers.iter().map(|planned| zeros(planned.sizes.shared)).collect();
+        let Plan { layers, segments, tensors } = build::plan::<F>(architecture)?;
+        let layout = Layout::new(segments)?;
+        let pieces_of = |(layer, planned): (usize, &Planned<F>)| {
+            let pieces = planned.layer.pieces();
+            pieces.into_iter().map(move |range| Piece { layer, range })
+        };
         Ok(Network {
             architecture: architecture.clone(),
             layout,
-            tensors: builder.tensors,
+            tensors,
             workspace: Workspace::empty(layers.len()),
+            pieces: layers.iter().enumerate().flat_map(pieces_of).collect(),
+            shared: layers.iter().map(|planned| zeros(planned.sizes.shared)).collect(),
             layers,
-            pieces,
-            shared,
             pairs: Mutex::new(Vec::new()),
         })
     }
@@ -174,7 +110,7 @@ impl<F: Scalar> Network<F> {
     /// Bytes of the buffers that it holds now: activations, derivatives, prepared weights.
     pub fn memory(&self) -> usize {
         let w = &self.workspace;
-        let pairs = self.pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         let of_pair =
             |p: &Pair<F>| p.buffers[0].len() + p.buffers[1].len() + p.kept.len() + p.scratch.len();
         let lists = [&w.outputs, &w.kept, &w.d_outputs, &w.partials, &self.shared];
@@ -265,13 +201,13 @@ impl<F: Scalar> Network<F> {
                 buffers.swap(0, 1);
             }
             *result = Some(each(*first, &mut buffers[0][..rows * this.classes()]));
-            this.pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(pair);
+            this.pairs.lock().unwrap_or_else(PoisonError::into_inner).push(pair);
         });
         results.into_iter().filter_map(|(_, result)| result).collect()
     }
 
     fn take_pair(&self) -> Pair<F> {
-        let free = self.pairs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let free = self.pairs.lock().unwrap_or_else(PoisonError::into_inner).pop();
         free.unwrap_or_else(|| {
             let most = |of: fn(&Sizes) -> usize| {
                 self.layers.iter().map(|planned| of(&planned.sizes)).max().unwrap_or(0)
@@ -376,194 +312,4 @@ impl<F: Scalar> Network<F> {
             planned.layer.gradient(piece.range.clone(), &record, gradient);
         });
     }
-}
-
-/// Shards of a batch.
-///
-/// An example's passes are the same bits in any shard. Where the shards sum part of the gradient, the
-/// sum depends on how the batch is cut, so that follows from its size alone. Otherwise there is a shard
-/// for each thread, and the weights are read as seldom as possible.
-fn shards_of<F: Scalar>(layers: &[Planned<F>], examples: usize) -> usize {
-    if layers.iter().any(|planned| planned.sizes.partial > 0) {
-        examples.div_ceil(SHARD)
-    } else {
-        examples.div_ceil(SMALL_SHARD).min(parallel::threads())
-    }
-}
-
-impl<F: Scalar> Workspace<F> {
-    fn empty(layers: usize) -> Self {
-        let buffers = || (0..layers).map(|_| zeros(0)).collect::<Vec<_>>();
-        Workspace {
-            input: zeros(0),
-            outputs: buffers(),
-            kept: buffers(),
-            d_outputs: buffers(),
-            partials: buffers(),
-            scratch: zeros(0),
-            losses: Vec::new(),
-            gradient: zeros(0),
-        }
-    }
-
-    /// Hands out the rows of every shard. Grows to the largest batch seen.
-    fn shards(
-        &mut self,
-        layers: &[Planned<F>],
-        examples: usize,
-        backward: bool,
-    ) -> Vec<ShardBuffers<'_, F>> {
-        let shards = shards_of(layers, examples);
-        let scratch = layers.iter().map(|planned| planned.sizes.scratch).max().unwrap_or(0);
-        let grow = |buffer: &mut Buffer<F>, len: usize| {
-            if buffer.len() < len {
-                buffer.resize(len, F::ZERO);
-            }
-        };
-        grow(&mut self.input, examples * layers[0].sizes.input);
-        grow(&mut self.scratch, shards * scratch);
-        if self.losses.len() < examples {
-            self.losses.resize(examples, 0.0);
-        }
-        for (l, planned) in layers.iter().enumerate() {
-            let sizes = planned.sizes;
-            grow(&mut self.outputs[l], examples * sizes.output);
-            grow(&mut self.kept[l], examples * sizes.kept);
-            if backward {
-                grow(&mut self.d_outputs[l], examples * sizes.output);
-                grow(&mut self.partials[l], shards * sizes.partial);
-            }
-        }
-        let edge = |shard: usize| shard * examples / shards;
-        let mut input = Cutter(&mut self.input);
-        let mut scratches = Cutter(&mut self.scratch);
-        let mut losses = Cutter(&mut self.losses);
-        let mut cutters: Vec<_> = self
-            .outputs
-            .iter_mut()
-            .zip(&mut self.kept)
-            .zip(self.d_outputs.iter_mut().zip(&mut self.partials))
-            .map(|((a, b), (c, d))| [Cutter(a), Cutter(b), Cutter(c), Cutter(d)])
-            .collect();
-        (0..shards)
-            .map(|shard| {
-                let rows = edge(shard + 1) - edge(shard);
-                let layers_here = layers.iter().zip(&mut cutters).map(|(planned, cutters)| {
-                    let [output, kept, d_output, partial] = cutters;
-                    let Sizes { output: width, kept: more, partial: sums, .. } = planned.sizes;
-                    LayerBuffers {
-                        output: output.cut(rows * width),
-                        kept: kept.cut(rows * more),
-                        d_output: d_output.cut(if backward { rows * width } else { 0 }),
-                        partial: partial.cut(if backward { sums } else { 0 }),
-                    }
-                });
-                ShardBuffers {
-                    first: edge(shard),
-                    input: input.cut(rows * layers[0].sizes.input),
-                    layers: layers_here.collect(),
-                    scratch: scratches.cut(scratch),
-                    losses: losses.cut(rows),
-                }
-            })
-            .collect()
-    }
-}
-
-/// Cuts a buffer from its front.
-struct Cutter<'w, F>(&'w mut [F]);
-
-impl<'w, F> Cutter<'w, F> {
-    fn cut(&mut self, len: usize) -> &'w mut [F] {
-        let (front, rest) = std::mem::take(&mut self.0).split_at_mut(len);
-        self.0 = rest;
-        front
-    }
-}
-
-/// Collects layers and the names of their parameters.
-struct Builder<F: Scalar> {
-    layers: Vec<Box<dyn Layer<F>>>,
-    segments: Vec<(String, Vec<usize>)>,
-    tensors: Vec<Tensor>,
-    dense: usize,
-    convolutions: usize,
-}
-
-impl<F: Scalar> Default for Builder<F> {
-    fn default() -> Self {
-        let (layers, segments, tensors) = (Vec::new(), Vec::new(), Vec::new());
-        Builder { layers, segments, tensors, dense: 0, convolutions: 0 }
-    }
-}
-
-impl<F: Scalar> Builder<F> {
-    /// Adds the first of the layers, and what can be computed with it; returns how many that were.
-    fn push(&mut self, layers: &[architecture::Layer], from: Shape) -> usize {
-        use architecture::Layer as L;
-        let (first, segment) = (self.layers.is_empty(), self.layers.len() as u32);
-        let mut taken = 1;
-        let layer: Box<dyn Layer<F>> = match &layers[0] {
-            L::Dense(units) => {
-                self.dense += 1;
-                let name = format!("dense{}", self.dense);
-                self.tensors(&name, vec![from.len(), *units], [from.len(), *units]);
-                Box::new(Dense::new(from.len(), *units, first))
-            }
-            L::Conv(architecture::Convolution { channels, kernel, stride, padding }) => {
-                let pool = match layers.get(1) {
-                    Some(L::MaxPool(pooling)) => Some(window_of(pooling)),
-                    _ => None,
-                };
-                taken += usize::from(pool.is_some());
-                self.convolutions += 1;
-                let name = format!("conv{}", self.convolutions);
-                let [height, width] = *kernel;
-                let image = image_of(from);
-                let shape = vec![height, width, image.channels, *channels];
-                let taps = height * width;
-                self.tensors(&name, shape, [taps * image.channels, taps * channels]);
-                let window = Window { size: *kernel, stride: *stride, padding: *padding };
-                Box::new(Conv2d::new(image, *channels, window, pool).expect(CHECKED))
-            }
-            L::MaxPool(pooling) => {
-                let window = window_of(pooling);
-                Box::new(Pool2d::new(image_of(from), window, Pooling::Max).expect(CHECKED))
-            }
-            L::StochasticPool(pooling) => {
-                let (window, pooling) = (window_of(pooling), Pooling::Stochastic { segment });
-                Box::new(Pool2d::new(image_of(from), window, pooling).expect(CHECKED))
-            }
-            L::Relu => Box::new(Activation::new(ActivationKind::Relu, from.len())),
-            L::Tanh => Box::new(Activation::new(ActivationKind::Tanh, from.len())),
-            L::Sigmoid => Box::new(Activation::new(ActivationKind::Sigmoid, from.len())),
-            L::Dropout(rate) => Box::new(Dropout::new(*rate, from.len(), segment)),
-            L::Flatten => return taken,
-        };
-        self.layers.push(layer);
-        taken
-    }
-
-    /// Names a weight and its bias, whose length is the weight's last axis.
-    fn tensors(&mut self, name: &str, shape: Vec<usize>, fans: [usize; 2]) {
-        let outputs = shape[shape.len() - 1];
-        self.segments.push((format!("{name}.weight"), shape));
-        self.segments.push((format!("{name}.bias"), vec![outputs]));
-        self.tensors.extend([Role::Weight, Role::Bias].map(|role| Tensor { role, fans }));
-    }
-}
-
-/// `Architecture::shapes` has been through all sizes.
-const CHECKED: &str = "the shapes have been checked";
-
-fn image_of(shape: Shape) -> Image {
-    match shape {
-        Shape::Image([height, width, channels]) => Image { height, width, channels },
-        Shape::Vector(_) => unreachable!("{CHECKED}"),
-    }
-}
-
-fn window_of(pooling: &architecture::Pooling) -> Window {
-    let stride = pooling.stride.unwrap_or(pooling.window);
-    Window { size: pooling.window, stride, padding: [0, 0] }
 }
