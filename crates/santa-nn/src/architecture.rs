@@ -96,6 +96,9 @@ fn ones() -> [usize; 2] {
 /// Largest height, width, channels or units that a layer may have.
 const LARGEST: usize = 1 << 24;
 
+/// Most weights of a layer, and most elements of the patches of an image under all places of a kernel.
+const LARGEST_LAYER: usize = 1 << 31;
+
 /// The shape of an example between two layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -233,10 +236,14 @@ impl Layer {
                 if !(1..=LARGEST).contains(units) {
                     return Err(refuse(format!("dense = {units}"), "it needs 1 to 2^24 units"));
                 }
+                if too_large(&[input.len(), *units], LARGEST_LAYER) {
+                    let value = format!("dense = {units} after {} inputs", input.len());
+                    return Err(refuse(value, "a layer may have at most 2^31 weights"));
+                }
                 Ok(Shape::Vector(*units))
             }
             Layer::Conv(convolution) => {
-                let [height, width, _] = image("a convolution")?;
+                let [height, width, depth] = image("a convolution")?;
                 let Convolution { channels, kernel, stride, padding } = *convolution;
                 let out = |size: usize, axis: usize| {
                     let padded = padding[axis].checked_mul(2)?.checked_add(size)?;
@@ -246,6 +253,16 @@ impl Layer {
                 };
                 match (out(height, 0), out(width, 1)) {
                     (Some(height), Some(width)) if (1..=LARGEST).contains(&channels) => {
+                        let [rows, columns] = kernel;
+                        if too_large(&[rows, columns, depth, channels], LARGEST_LAYER)
+                            || too_large(&[rows, columns, depth, height, width], LARGEST_LAYER)
+                        {
+                            return Err(refuse(
+                                format!("{convolution:?} of {depth} channels"),
+                                "a layer may have at most 2^31 weights, and as many elements \
+                                 under all places of its kernel",
+                            ));
+                        }
                         Ok(Shape::Image([height, width, channels]))
                     }
                     _ => Err(refuse(
@@ -282,18 +299,21 @@ impl Layer {
 
 /// Refuses shapes whose size no memory has.
 fn checked(shape: Shape, field: &str) -> Result<Shape> {
-    let too_large = match shape {
-        Shape::Vector(n) => n > LARGEST,
-        Shape::Image(sides) => sides
-            .iter()
-            .try_fold(1usize, |product, side| product.checked_mul(*side))
-            .is_none_or(|len| len > LARGEST),
+    let sides = match shape {
+        Shape::Vector(n) => [n, 1, 1],
+        Shape::Image(sides) => sides,
     };
-    if too_large {
+    if too_large(&sides, LARGEST) {
         let allowed = "an example may have at most 2^24 elements between two layers";
         return Err(refuse(field.into(), format!("{shape:?}"), allowed));
     }
     Ok(shape)
+}
+
+/// Whether a product is above a limit, or above all numbers.
+fn too_large(factors: &[usize], limit: usize) -> bool {
+    let product = factors.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    product.is_none_or(|product| product > limit)
 }
 
 fn refuse(field: String, value: String, allowed: &str) -> Error {
@@ -348,6 +368,15 @@ mod tests {
             (
                 "input = [3, 3, 1]\nlayers = [{ conv = { channels = 1, kernel = [2, 2], padding = [2, 0] } }]",
                 "padding",
+            ),
+            ("input = [65536]\nlayers = [{ dense = 65536 }]", "2^31 weights"),
+            (
+                "input = [4096, 4096, 1]\nlayers = [{ conv = { channels = 1, kernel = [2048, 2048] } }]",
+                "2^31",
+            ),
+            (
+                "input = [3, 3, 1]\nlayers = [{ conv = { channels = 1, kernel = [1099511627776, 1099511627776], padding = [1099511627775, 1099511627775] } }]",
+                "2^31",
             ),
             ("input = [3]\nlayers = [{ dropout = 1.0 }]", "`layers[0]`"),
             ("input = [3]\nlayers = [\"relu\"]\ninitialiser = { normal = 0.0 }", "initialiser"),

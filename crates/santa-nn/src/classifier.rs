@@ -94,14 +94,31 @@ impl<F: Scalar> Classifier<F> {
     pub fn log_probabilities(&mut self, theta: &[F], examples: &Examples) -> Result<Vec<F>> {
         self.network.log_probabilities(theta, examples)
     }
+}
 
-    fn pass(batch: &Batch<'_>) -> Pass {
-        let stream = batch.stream(Purpose::Dropout);
-        Pass { training: true, stream, step: batch.step(), first: 0 }
-    }
+fn pass_of(batch: &Batch<'_>) -> Pass {
+    let stream = batch.stream(Purpose::Dropout);
+    Pass { training: true, stream, step: batch.step(), first: 0 }
 }
 
 impl<F: Scalar> Network<F> {
+    /// The mean loss over some of the examples, and its gradient: for data that do not stay in memory,
+    /// such as images that are read as training goes on. With dropout, by the batch's seed and step.
+    pub fn loss_gradient(
+        &mut self,
+        theta: &[F],
+        examples: &Examples,
+        batch: &Batch<'_>,
+        gradient: &mut [F],
+    ) -> Result<f64> {
+        self.layout().check_len("theta", theta.len())?;
+        self.layout().check_len("the gradient", gradient.len())?;
+        examples.check(self.input_len(), self.classes())?;
+        batch.check(DataSize::new(examples.len() as u64)?)?;
+        let selection = Selection { examples, indices: batch.indices() };
+        Ok(self.gradient_of(theta, &selection, pass_of(batch), gradient))
+    }
+
     /// Likelihood and error on a data set, without dropout.
     pub fn evaluate(&mut self, theta: &[F], examples: &Examples) -> Result<Evaluation> {
         let classes = self.classes();
@@ -146,7 +163,7 @@ impl<F: Scalar> Potential<F> for Classifier<F> {
         self.target.layout().check_len("the gradient", gradient.len())?;
         batch.check(self.target.data_size())?;
         let selection = Selection { examples: &self.examples, indices: batch.indices() };
-        Ok(self.network.loss_gradient(theta, &selection, Self::pass(batch), gradient))
+        Ok(self.network.gradient_of(theta, &selection, pass_of(batch), gradient))
     }
 
     /// With the dropout masks of the batch's step, as [`Potential::loss_gradient`] has them.
@@ -154,6 +171,6 @@ impl<F: Scalar> Potential<F> for Classifier<F> {
         self.target.layout().check_len("theta", theta.len())?;
         batch.check(self.target.data_size())?;
         let selection = Selection { examples: &self.examples, indices: batch.indices() };
-        Ok(self.network.training_loss(theta, &selection, Self::pass(batch)))
+        Ok(self.network.training_loss(theta, &selection, pass_of(batch)))
     }
 }

@@ -1,4 +1,4 @@
-//! Labelled examples in memory, as bytes or as numbers, shared and never copied.
+//! Labelled examples in memory, as bytes or as numbers, which copies and subsets share.
 
 use crate::kernels::Scalar;
 use pulp::Arch;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Inputs and classes of a data set, or of a part of it.
 ///
 /// Bytes stay bytes: a model scales them when it gathers a minibatch. Copies and subsets share the
-/// memory.
+/// memory; an `Arc` that is handed over is not copied either. At most 256 classes.
 ///
 /// ```
 /// use santa_nn::Examples;

@@ -32,7 +32,8 @@ pub enum Initialiser {
     Uniform(f64),
     /// Weights normal with this standard deviation.
     Normal(f64),
-    /// A matrix with orthonormal rows or columns, whichever are fewer, times this gain.
+    /// A matrix with orthonormal rows or columns, whichever are fewer, times this gain; the columns of a
+    /// convolution's are its output channels.
     Orthogonal(f64),
     /// Zeros.
     Zeros,
@@ -65,10 +66,13 @@ impl Initialiser {
     }
 
     /// Fills a tensor that is segment `segment` of the parameters.
+    ///
+    /// `columns` is its last axis: outputs, or channels of the output.
     pub(crate) fn fill<F: Scalar>(
         &self,
         role: Role,
         [fan_in, fan_out]: [usize; 2],
+        columns: usize,
         (seed, chain, segment): (u64, u32, u32),
         tensor: &mut [F],
     ) {
@@ -94,7 +98,6 @@ impl Initialiser {
             Initialiser::LecunNormal => (1.0 / inputs).sqrt(),
             Initialiser::Normal(scale) => *scale,
             Initialiser::Orthogonal(gain) => {
-                let columns = fan_out.min(tensor.len());
                 orthonormal(tensor, columns);
                 *gain
             }
@@ -139,7 +142,7 @@ mod tests {
 
     fn weights(initialiser: Initialiser, role: Role) -> Vec<f64> {
         let mut tensor = vec![f64::NAN; FANS[0] * FANS[1]];
-        initialiser.fill(role, FANS, (7, 0, 0), &mut tensor);
+        initialiser.fill(role, FANS, FANS[1], (7, 0, 0), &mut tensor);
         tensor
     }
 
@@ -179,7 +182,7 @@ mod tests {
         for (rows, columns) in [(5, 5), (3, 8), (8, 3)] {
             let mut matrix = vec![0.0f64; rows * columns];
             let fans = [rows, columns];
-            Initialiser::Orthogonal(1.0).fill(Role::Weight, fans, (1, 0, 0), &mut matrix);
+            Initialiser::Orthogonal(1.0).fill(Role::Weight, fans, columns, (1, 0, 0), &mut matrix);
             let few = rows.min(columns);
             for a in 0..few {
                 for b in 0..few {

@@ -20,11 +20,3 @@ pub(crate) fn spread<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync + Send) {
     }
     items.into_iter().for_each(work);
 }
-
-/// Threads that [`for_each`] may use here.
-pub(crate) fn threads() -> usize {
-    #[cfg(feature = "parallel")]
-    return rayon::current_num_threads();
-    #[cfg(not(feature = "parallel"))]
-    1
-}

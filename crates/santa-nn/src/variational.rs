@@ -19,7 +19,7 @@
 use crate::kernels::{Buffer, Scalar, sigmoid, softplus, zeros};
 use crate::parallel;
 use pulp::Arch;
-use santa::noise::{Purpose, Stream};
+use santa::noise::{MAX_STEPS, Purpose, Stream};
 use santa::{Batch, Error, Layout, Potential, Prior, Result, Target};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -110,8 +110,12 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
             return refuse("pi", pi, "it must be within 0 and 1");
         }
         for (field, sigma) in [("sigma1", sigma1), ("sigma2", sigma2)] {
-            if !(sigma > 0.0 && sigma.is_finite()) {
-                return refuse(field, sigma, "it must be positive and finite");
+            if !(sigma > 0.0 && sigma.is_finite() && F::from_f64(sigma.powi(-2)).is_finite()) {
+                return refuse(
+                    field,
+                    sigma,
+                    "it must be positive, with a finite square and inverse",
+                );
             }
         }
         match weight {
@@ -166,9 +170,12 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
         &theta[..theta.len() / 2]
     }
 
-    /// Weights drawn from the Gaussians: a function of seed, chain and number.
+    /// Weights drawn from the Gaussians: a function of seed, chain and number, and none of the draws
+    /// that training made.
     pub fn draw(&mut self, theta: &[F], seed: u64, chain: u32, number: u64) -> Result<&[F]> {
         self.target.layout().check_len("theta", theta.len())?;
+        // The upper half of the steps is for prediction; no run gets there.
+        let number = MAX_STEPS / 2 + number % (MAX_STEPS / 2);
         self.draw_weights(theta, Stream::new(seed, chain, Purpose::Variational), number);
         Ok(&self.weights)
     }
@@ -444,6 +451,7 @@ mod tests {
             (ScaleMixture { pi: 1.5, ..good }, KlWeight::Uniform, "pi"),
             (ScaleMixture { sigma1: 0.0, ..good }, KlWeight::Uniform, "sigma1"),
             (ScaleMixture { sigma2: f64::NAN, ..good }, KlWeight::Uniform, "sigma2"),
+            (ScaleMixture { sigma2: 1e-20, ..good }, KlWeight::Uniform, "sigma2"),
             (good, KlWeight::Constant(-1.0), "weight"),
             (good, KlWeight::Geometric { batches: 0 }, "batches"),
         ] {

@@ -177,3 +177,40 @@ fn convolutional_networks_have_the_right_gradient() {
         ),
     );
 }
+
+#[test]
+fn a_weight_that_is_not_a_number_shows_in_the_loss_of_every_network() {
+    for toml in [
+        "input = [4]\nlayers = [{ dense = 3 }, \"relu\", { dense = 2 }]",
+        "input = [4]\nlayers = [{ dense = 3 }, \"tanh\", { dropout = 0.1 }, { dense = 2 }]",
+        "input = [4]\nlayers = [{ dense = 3 }, \"sigmoid\", { dense = 2 }]",
+        "input = [4, 4, 1]\nlayers = [{ conv = { channels = 2, kernel = [3, 3] } }, \
+         { max_pool = { window = [2, 2] } }, { dense = 2 }]",
+        "input = [4, 4, 1]\nlayers = [{ conv = { channels = 2, kernel = [3, 3] } }, \
+         { stochastic_pool = { window = [2, 2] } }, { dense = 2 }]",
+    ] {
+        let mut model = model::<f64>(&network(toml), 8);
+        let mut theta = model.initial(1, 0);
+        theta[0] = f64::NAN;
+        let mut gradient = vec![0.0; theta.len()];
+        let loss = model.loss_gradient(&theta, &Batch::full(), &mut gradient).unwrap();
+        assert!(loss.is_nan() && gradient.iter().any(|g| g.is_nan()), "{toml}: {loss}");
+        let examples = model.examples().clone();
+        assert!(model.evaluate(&theta, &examples).unwrap().nll.is_nan(), "{toml}");
+    }
+}
+
+#[test]
+fn orthogonal_filters_are_orthogonal() {
+    let network = network(
+        "input = [8, 8, 3]\nlayers = [{ conv = { channels = 6, kernel = [3, 3] } }, { dense = 2 }]",
+    )
+    .with_initialiser(Initialiser::Orthogonal(1.0));
+    let theta = model::<f64>(&network, 2).initial(1, 0);
+    for a in 0..6 {
+        for b in 0..6 {
+            let product: f64 = (0..27).map(|i| theta[i * 6 + a] * theta[i * 6 + b]).sum();
+            assert!((product - f64::from(u8::from(a == b))).abs() < 1e-12);
+        }
+    }
+}

@@ -13,8 +13,9 @@ use santa_nn::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes that a step may allocate: lists of slices, a few for each layer and shard.
-const SMALL: usize = 64 << 10;
+/// Most bytes that a step may allocate, in small lists: of slices for each layer and shard, of messages
+/// for each time step.
+const SMALL: usize = 256 << 10;
 
 struct Counting;
 

@@ -95,3 +95,24 @@ fn predictions_have_the_same_bits_on_1_to_4_threads() {
         assert!(on_threads(threads, one) == alone);
     }
 }
+
+#[test]
+fn a_weight_that_is_infinite_shows_on_any_number_of_threads_alike() {
+    let architecture = Architecture::dense(&[4, 3, 2]);
+    let one = || {
+        // The first input is always zero.
+        let pixels: Vec<u8> = (0..64 * 4).map(|i| if i % 4 == 3 { 1 } else { 0 }).collect();
+        let data = Examples::from_bytes(pixels, 4, vec![0; 64]).unwrap();
+        let mut model = Classifier::<f32>::new(&architecture, data, Prior::Flat).unwrap();
+        let mut theta = model.initial(1, 0);
+        theta[0] = f32::INFINITY;
+        let mut gradient = vec![0.0; theta.len()];
+        let loss = model.loss_gradient(&theta, &Batch::full(), &mut gradient).unwrap();
+        let bits: Vec<u32> = gradient.iter().map(|g| g.to_bits()).collect();
+        (loss.to_bits(), bits)
+    };
+    let alone = on_threads(1, one);
+    for threads in [2, 4] {
+        assert!(on_threads(threads, one) == alone);
+    }
+}

@@ -83,7 +83,12 @@ impl<'a, F> View<'a, F> {
 
 /// C = start + A B, where A is m x k, the rows of B lie `n` apart, and those of C too.
 ///
-/// `skip_zeros` leaves out the k at which a whole sliver of A is zero: worth it where most of A is.
+/// `skip_zeros` leaves out the k at which a whole sliver of A is zero: worth it where most of A is. A
+/// zero of A then hides an infinity or a NaN of B.
+///
+/// # Panics
+///
+/// If a buffer is shorter than its matrix.
 pub fn multiply<F: Scalar>(
     [m, n, k]: [usize; 3],
     a: View<'_, F>,

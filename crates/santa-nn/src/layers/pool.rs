@@ -61,7 +61,8 @@ impl Pool2d {
         (0..rows * columns).map(move |e| {
             let (row, column) = (top + e / columns, left + e % columns);
             let at = row * self.input.row() + column * channels + channel;
-            (at, if image[at] > F::ZERO { image[at] } else { F::ZERO })
+            // A NaN stays one.
+            (at, if image[at] < F::ZERO { F::ZERO } else { image[at] })
         })
     }
 
@@ -87,7 +88,12 @@ impl Pool2d {
             }
             let uniform = F::from_f64(f64::from(words[number % WORDS]) / RANGE);
             let activations = self.activations(image, pooled);
-            let threshold = uniform * activations.clone().fold(F::ZERO, |sum, (_, a)| sum + a);
+            let total = activations.clone().fold(F::ZERO, |sum, (_, a)| sum + a);
+            if !total.is_finite() {
+                (output[pooled], kept[pooled]) = (total, none);
+                continue;
+            }
+            let threshold = uniform * total;
             let mut sum = F::ZERO;
             (output[pooled], kept[pooled]) = (F::ZERO, none);
             for (element, (_, a)) in activations.enumerate() {
@@ -109,7 +115,7 @@ impl Pool2d {
             let (sum, squares) = self
                 .activations(image, pooled)
                 .fold((F::ZERO, F::ZERO), |(sum, squares), (_, a)| (sum + a, a.fma(a, squares)));
-            *output = if sum > F::ZERO { squares / sum } else { F::ZERO };
+            *output = if sum == F::ZERO { F::ZERO } else { squares / sum };
         }
     }
 

@@ -102,7 +102,8 @@ impl<F: Scalar> Network<F> {
         for (i, (segment, tensor)) in self.layout.segments().iter().zip(&self.tensors).enumerate() {
             let place = (seed, chain, i as u32);
             let values = &mut theta[segment.range()];
-            self.architecture.initialiser.fill(tensor.role, tensor.fans, place, values);
+            let columns = segment.shape().last().copied().unwrap_or(1);
+            self.architecture.initialiser.fill(tensor.role, tensor.fans, columns, place, values);
         }
         theta
     }
@@ -123,7 +124,7 @@ impl<F: Scalar> Network<F> {
     }
 
     /// The mean loss over the examples, and its gradient.
-    pub(crate) fn loss_gradient(
+    pub(crate) fn gradient_of(
         &mut self,
         theta: &[F],
         examples: &impl Source<F>,

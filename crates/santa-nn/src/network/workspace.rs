@@ -3,12 +3,11 @@
 use super::build::Planned;
 use crate::kernels::{Buffer, Scalar, zeros};
 use crate::layers::Sizes;
-use crate::parallel;
 
 /// Most examples of a shard, where shards sum part of the gradient or predict.
 pub(super) const SHARD: usize = 32;
-/// Least examples of a shard where their number is free.
-const SMALL_SHARD: usize = 16;
+/// Most examples of a shard of other networks: more, so that weights are read less often.
+const LARGE_SHARD: usize = 50;
 
 /// Whole batches, layer by layer: outputs, what else is kept, derivatives.
 #[derive(Debug)]
@@ -41,17 +40,10 @@ pub(super) struct LayerBuffers<'w, F> {
     pub partial: &'w mut [F],
 }
 
-/// Shards of a batch.
-///
-/// An example's passes are the same bits in any shard. Where the shards sum part of the gradient, the
-/// sum depends on how the batch is cut, so that follows from its size alone. Otherwise there is a shard
-/// for each thread, and the weights are read as seldom as possible.
+/// Shards of a batch: a matter of its size, whatever the number of threads.
 pub(super) fn shards_of<F: Scalar>(layers: &[Planned<F>], examples: usize) -> usize {
-    if layers.iter().any(|planned| planned.sizes.partial > 0) {
-        examples.div_ceil(SHARD)
-    } else {
-        examples.div_ceil(SMALL_SHARD).min(parallel::threads())
-    }
+    let sums = layers.iter().any(|planned| planned.sizes.partial > 0);
+    examples.div_ceil(if sums { SHARD } else { LARGE_SHARD })
 }
 
 impl<F: Scalar> Workspace<F> {
