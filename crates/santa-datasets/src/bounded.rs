@@ -11,10 +11,12 @@ use std::path::Path;
 /// Deflate's best case: 258 bytes from a length and a distance code of one bit each.
 pub(crate) const DEFLATE_RATIO: u64 = 258 * 8 / 2;
 
-/// What one file may inflate to unless the caller says otherwise: 1 GiB.
+/// What one file may inflate to, and may take in memory when it is read, unless the caller says
+/// otherwise: 1 GiB.
 ///
-/// Together with deflate's own bound, 1032 bytes out for each byte in, this is the most that a
-/// hostile file can make a reader of this crate hold.
+/// Together with deflate's own bound, 1032 bytes out for each byte in, this bounds what a hostile
+/// file can make a reader of this crate hold. While a buffer grows or is copied, that is about three
+/// times as much.
 pub const MAX_INFLATED: u64 = 1 << 30;
 
 /// Bytes of a file or inflated from one, with their position for the errors.

@@ -70,7 +70,7 @@ impl Polyphonic {
 
     /// Loads the collection. A missing file is fetched.
     pub fn load(self, store: &Store) -> Result<Music> {
-        /// Three times the largest collection, inflated.
+        /// Half as much again as the largest collection takes, inflated and read.
         const LIMIT: u64 = 100 << 20;
         let path = store.fetch(self.resource())?;
         let cells = matlab::read_within(&path, LIMIT)?;

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// Another thread or process is fetching the file; its end is waited for.
+    Waiting,
     /// A server answers.
     Started {
         /// The address.
@@ -70,6 +72,7 @@ impl Default for Bar {
 impl Progress for Bar {
     fn report(&mut self, event: Event<'_>) {
         match event {
+            Event::Waiting => self.0.println("waiting for another process that fetches this file"),
             Event::Started { url, done, total } => {
                 self.0.set_message(url.rsplit('/').next().unwrap_or(url).to_owned());
                 total.map_or_else(|| self.0.unset_length(), |total| self.0.set_length(total));

@@ -173,7 +173,10 @@ impl Store {
                 Err(crate::download::Failure::Mirrors(reasons)) => {
                     Err(self.missing(resource, format!("no mirror gave it:\n{reasons}")))
                 }
-                Err(crate::download::Failure::Local(error)) => Err(error),
+                // The folder may be read-only, or the disk full.
+                Err(crate::download::Failure::Local(error)) => {
+                    Err(self.missing(resource, format!("it cannot be fetched: {error}")))
+                }
             }
         }
         #[cfg(not(feature = "download"))]

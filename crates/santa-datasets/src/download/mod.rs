@@ -2,7 +2,8 @@
 //!
 //! The file grows as `.part` beside its place. An attempt goes on where the last one stopped, if the
 //! server knows ranges. When all has come and the checksum is right, the file is renamed into its
-//! place, so that it is there whole or not at all. One process fetches a file at a time.
+//! place, so that it is there whole or not at all. One process fetches a file at a time; others wait
+//! for it.
 
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,7 @@ fn download_by(
     path: &Path,
     progress: &mut dyn Progress,
 ) -> Result<(), Failure> {
-    let mut part = Part::open(path)?;
+    let mut part = Part::open(path, progress)?;
     if path.is_file() {
         part.discard_if_empty();
         return Ok(()); // another process was faster
@@ -198,23 +199,32 @@ struct Part {
 }
 
 impl Part {
-    /// Opens and locks what there is for a file, and makes its folder if need be.
-    fn open(whole: &Path) -> Result<Self> {
+    /// Opens and locks what there is for a file, and makes its folder if need be. While another
+    /// thread or process has the lock, waits.
+    fn open(whole: &Path, progress: &mut dyn Progress) -> Result<Self> {
         if let Some(folder) = whole.parent() {
             std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
         }
         let path = part_path(whole);
-        let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
-        let file = file.map_err(Error::io("writing", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let reason = std::io::Error::other("another process is fetching it; wait for that");
-                return Err(Error::io("locking", &path)(reason));
+        let mut waited = false;
+        let file = loop {
+            let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
+            let file = file.map_err(Error::io("writing", &path))?;
+            match file.try_lock() {
+                Ok(()) => break file,
+                Err(TryLockError::WouldBlock) => {
+                    if !waited {
+                        progress.report(Event::Waiting);
+                        waited = true;
+                    }
+                    file.lock().map_err(Error::io("locking", &path))?;
+                    // What was waited for is renamed or removed by now, so it is opened again.
+                }
+                // File systems without locks: whoever comes second fails the checksum, and starts
+                // anew.
+                Err(TryLockError::Error(_)) => break file,
             }
-            // File systems without locks: whoever comes second fails the checksum, and starts anew.
-            Err(TryLockError::Error(_)) => {}
-        }
+        };
         let len = file.metadata().map_err(Error::io("reading", &path))?.len();
         Ok(Part { path, file, len })
     }

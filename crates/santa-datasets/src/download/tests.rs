@@ -151,6 +151,7 @@ fn fetch(resource: &Resource, mirrors: &[&str], folder: &Folder) -> Result<Vec<S
         Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
     let mut log = Vec::new();
     let mut progress = |event: Event<'_>| match event {
+        Event::Waiting => log.push("waiting".to_owned()),
         Event::Started { done, total, .. } => log.push(format!("from {done} of {total:?}")),
         Event::Failed { .. } => log.push("failed".to_owned()),
         Event::Finished => log.push("finished".to_owned()),
@@ -308,16 +309,78 @@ fn trouble_with_writing_names_the_path() {
 #[test]
 fn what_another_process_has_fetched_is_not_fetched_again() {
     let (folder, content) = (Folder::new("faster"), content());
-    drop(Part::open(&folder.path()).unwrap());
+    drop(open(&folder));
     std::fs::write(folder.path(), &content).unwrap();
     let log = fetch(&resource(&content), &["http://127.0.0.1:9/"], &folder).unwrap();
     assert!(log.is_empty() && !folder.part().exists());
 }
 
+/// What a download holds while it goes on.
+fn open(folder: &Folder) -> Part {
+    Part::open(&folder.path(), &mut |_: Event<'_>| {}).unwrap()
+}
+
+/// Fetches while `held` is held, until it is waited for; then `release` is called with it.
+fn fetch_meanwhile(
+    held: Part,
+    release: impl FnOnce(Part) + Send,
+    resource: &Resource,
+    mirrors: &[&str],
+    folder: &Folder,
+) -> Vec<String> {
+    let (waits, waiting) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            waiting.recv().unwrap();
+            release(held);
+        });
+        let agent: Agent = Agent::config_builder().proxy(None).build().into();
+        let mut log = Vec::new();
+        let mut progress = |event: Event<'_>| match event {
+            Event::Waiting => waits.send(()).unwrap(),
+            Event::Received { .. } => {}
+            other => log.push(format!("{other:?}")),
+        };
+        let result = download_by(&agent, resource, mirrors, &folder.path(), &mut progress);
+        assert!(result.is_ok());
+        log
+    })
+}
+
 #[test]
-fn one_process_fetches_at_a_time() {
+fn what_another_thread_is_fetching_is_waited_for() {
     let (folder, content) = (Folder::new("lock"), content());
-    let _held = Part::open(&folder.path()).unwrap();
-    let text = fetch(&resource(&content), &["http://127.0.0.1:9/"], &folder).unwrap_err();
-    assert!(text.contains("another process is fetching it"), "{text}");
+    let finish = |mut held: Part| {
+        held.append(&content).unwrap();
+        held.finish(&folder.path()).unwrap();
+    };
+    let log = fetch_meanwhile(open(&folder), finish, &resource(&content), &[], &folder);
+    assert_eq!(log, [""; 0]);
+    assert_eq!(std::fs::read(folder.path()).unwrap(), content);
+    assert!(!folder.part().exists());
+}
+
+#[test]
+fn what_another_thread_could_not_fetch_is_fetched() {
+    let (folder, content) = (Folder::new("lock-failed"), content());
+    let server = serve(vec![Answer::File(content.clone())]);
+    let resource = resource(&content);
+    let log =
+        fetch_meanwhile(open(&folder), Part::discard_if_empty, &resource, &[server.url], &folder);
+    assert_eq!(log.last().map(String::as_str), Some("Finished"));
+    assert_eq!(std::fs::read(folder.path()).unwrap(), content);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_says_what_to_put_where() {
+    let (folder, content) = (Folder::new("read-only"), content());
+    // A file where the folder should be: that stops the superuser, too.
+    std::fs::create_dir_all(&folder.0).unwrap();
+    std::fs::write(folder.0.join("data"), b"").unwrap();
+    let resource = Resource { mirrors: &["http://127.0.0.1:9/"], ..resource(&content) };
+    let store = Store::new(Some(folder.0.clone())).unwrap();
+    let text = store.fetch_with(&resource, &mut |_: Event<'_>| {}).unwrap_err().to_string();
+    for part in ["it.bin is missing", "creating", resource.sha256, "Put it.bin", "SANTA_DATA"] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
 }

@@ -250,11 +250,21 @@ fn images_larger_than_their_file_can_hold_are_refused() {
 #[test]
 fn an_image_that_would_be_resized_beyond_bounds_is_refused() {
     let folder = Folder::new("thin");
-    folder.write("class/thin.png", &png(&picture(10_000, 1, 0)));
+    folder.write("class/a-line.png", &png(&picture(MAX_SIDE, 1, 0)));
+    folder.write("class/thin.png", &png(&picture(160, 10, 0)));
     let images = ImageFolder::open(&folder.0).unwrap();
-    let transform = Transform::covering(500, 500).unwrap();
-    let error = images.load(0, &transform, 0, &mut Vec::new()).unwrap_err().to_string();
-    assert!(error.contains("thin.png") && error.contains("when resized are too many"), "{error}");
+    for side in [64, 500] {
+        let transform = Transform::covering(side, side).unwrap();
+        let error = images.load(0, &transform, 0, &mut Vec::new()).unwrap_err().to_string();
+        let size = format!("would be {} x {side} when resized", MAX_SIDE * side);
+        assert!(error.contains("a-line.png") && error.contains(&size), "{error}");
+    }
+    // Sides of 16 to 1 may grow to any size.
+    assert_eq!(load(&images, 1, &Transform::covering(64, 64).unwrap(), 0).len(), 64 * 64 * 3);
+    // One line becomes a square at no such cost.
+    let square = Resize::Exact { height: 8, width: 8 };
+    let exact = Transform { resize: Some(square), ..Transform::default() };
+    assert_eq!(load(&images, 0, &exact, 0).len(), 8 * 8 * 3);
 }
 
 fn requests(epochs: u64) -> Vec<Request> {

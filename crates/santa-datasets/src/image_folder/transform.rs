@@ -74,6 +74,11 @@ pub enum Place {
     Random,
 }
 
+/// How many times the pixels of the image, or of a square with the longer side asked for, an image
+/// may have when it is resized. Only thin images that are enlarged would have more: one line of
+/// pixels that shall be 64 rows high becomes 4096 times as large.
+const MAX_GROWTH: u64 = 16;
+
 /// Segments of the stream for data: the upper edge, the left edge, and whether to mirror.
 const TOP: u32 = 1 << 16;
 const LEFT: u32 = TOP + 1;
@@ -124,7 +129,8 @@ impl Transform {
     /// Which of the two formats it is, the first bytes tell, not the name. An orientation in the
     /// metadata is not applied. Images are refused that are larger than [`MAX_SIDE`] and
     /// [`MAX_DECODED`], or than a file of this length can hold: neither format makes more than about
-    /// 1032 bytes of one.
+    /// 1032 bytes of one. So are thin ones that would have more than 16 times the pixels when resized
+    /// than they have, or than a square with the longer side of [`Transform::resize`].
     ///
     /// [`MAX_SIDE`]: super::MAX_SIDE
     pub fn decode(
@@ -157,10 +163,19 @@ impl Transform {
     {
         let refuse = |reason: String| Err(Error::Image { path: path.to_owned(), reason });
         if let Some(size) = self.resize {
-            let (width, height) = size.of(image.dimensions());
-            let len = u64::from(width).saturating_mul(height.into());
-            if len.saturating_mul(P::CHANNEL_COUNT.into()) > MAX_DECODED {
-                return refuse(format!("{width} x {height} pixels when resized are too many"));
+            let (old_width, old_height) = image.dimensions();
+            let (width, height) = size.of((old_width, old_height));
+            let area = |width: u32, height: u32| u64::from(width).saturating_mul(height.into());
+            let len = area(width, height);
+            let longer = size.size().0.max(size.size().1);
+            let allowed = area(old_width, old_height).max(area(longer, longer));
+            if len > allowed.saturating_mul(MAX_GROWTH)
+                || len.saturating_mul(P::CHANNEL_COUNT.into()) > MAX_DECODED
+            {
+                return refuse(format!(
+                    "{old_width} x {old_height} pixels would be {width} x {height} when resized, \
+                     which are too many; remove the image, or resize to less"
+                ));
             }
             image = resize(&image, width, height, FilterType::Triangle);
         }

@@ -43,6 +43,7 @@ impl<'a> Element<'a> {
 }
 
 /// A list of elements.
+#[derive(Clone)]
 pub(super) struct Elements<'a> {
     file: &'a str,
     bytes: &'a [u8],

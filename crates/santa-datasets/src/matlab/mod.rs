@@ -27,7 +27,7 @@ const HEADER: usize = 128;
 const VERSION: usize = 124;
 const LITTLE_ENDIAN_5: &[u8] = b"\x00\x01IM";
 
-/// The most cells of an array: an empty one takes 8 bytes in a file, and several times that here.
+/// The most cells of a file, in all its arrays together.
 const MAX_CELLS: usize = 1 << 20;
 
 /// Classes of arrays.
@@ -80,35 +80,38 @@ impl Matrix {
 /// The cell arrays of a file, by name.
 pub type Cells = BTreeMap<String, Vec<Matrix>>;
 
-/// Reads the cell arrays of a file of at most [`MAX_INFLATED`] bytes, before and after inflation.
+/// Reads the cell arrays of a file of at most [`MAX_INFLATED`] bytes: see [`from_bytes`].
 pub fn read(path: impl AsRef<Path>) -> Result<Cells> {
     read_within(path, MAX_INFLATED)
 }
 
-/// Reads the cell arrays of a file of at most `limit` bytes, before and after inflation.
+/// Reads the cell arrays of a file of at most `limit` bytes: see [`from_bytes`].
 pub fn read_within(path: impl AsRef<Path>, limit: u64) -> Result<Cells> {
     let path = path.as_ref();
     from_bytes(&path.display().to_string(), &read_file(path, limit)?, limit)
 }
 
-/// Reads the content of a file; `file` is its name in errors, `limit` is for what all its compressed
-/// elements inflate to together.
-pub fn from_bytes(file: &str, bytes: &[u8], mut limit: u64) -> Result<Cells> {
+/// Reads the content of a file; `file` is its name in errors.
+///
+/// `limit` is for the bytes that all its compressed elements inflate to and those that its cells take
+/// here, together: an empty cell is 8 bytes in a file, and a [`Matrix`] here.
+pub fn from_bytes(file: &str, bytes: &[u8], limit: u64) -> Result<Cells> {
     if bytes.get(VERSION..HEADER) != Some(LITTLE_ENDIAN_5) {
         let reason = "this is not a little-endian MATLAB 5 file; save it with -v6 or -v7";
         return Err(Error::format(file, VERSION.min(bytes.len()), reason));
     }
     let mut elements = Elements::new(file, bytes, HEADER);
+    let mut budget = Budget { bytes: limit, cells: MAX_CELLS };
     let mut cells = Cells::new();
     while let Some(element) = elements.next()? {
         let variable = if element.kind == mi::COMPRESSED {
             let file = format!("{file}, element at byte {} inflated", element.start);
-            let inflated = inflate(&file, element.bytes(), limit)?;
-            limit -= inflated.len() as u64;
+            let inflated = inflate(&file, element.bytes(), budget.bytes)?;
+            budget.bytes -= inflated.len() as u64;
             let inner = Elements::new(&file, &inflated, 0).expect(mi::MATRIX, "the element")?;
-            variable(&file, &inner)?
+            variable(&file, &inner, &mut budget)?
         } else {
-            variable(file, &element)?
+            variable(file, &element, &mut budget)?
         };
         if let Some((name, list)) = variable
             && cells.insert(name.clone(), list).is_some()
@@ -120,34 +123,68 @@ pub fn from_bytes(file: &str, bytes: &[u8], mut limit: u64) -> Result<Cells> {
     Ok(cells)
 }
 
+/// What the rest of a file may still take.
+struct Budget {
+    bytes: u64,
+    cells: usize,
+}
+
+impl Budget {
+    /// Takes bytes off, unless they are too many.
+    fn spend(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.bytes.checked_sub(bytes as u64);
+        self.bytes = left.ok_or_else(|| {
+            format!("{bytes} bytes of memory are needed, the limit leaves {}", self.bytes)
+        })?;
+        Ok(())
+    }
+
+    /// Takes the cells of an array off, without their values.
+    fn spend_cells(&mut self, count: usize) -> Result<(), String> {
+        let left = self.cells.checked_sub(count);
+        self.cells = left.ok_or_else(|| format!("more than {MAX_CELLS} cells in a file"))?;
+        self.spend(count * size_of::<Matrix>())
+    }
+}
+
 /// Name and cells, if this is a cell array; nothing for other variables.
-fn variable(file: &str, element: &Element<'_>) -> Result<Option<(String, Vec<Matrix>)>> {
+fn variable(
+    file: &str,
+    element: &Element<'_>,
+    budget: &mut Budget,
+) -> Result<Option<(String, Vec<Matrix>)>> {
+    let error = |reason: String| Error::format(file, element.start, reason);
     if element.kind != mi::MATRIX {
-        let reason = format!("an element of type {}, where a variable should be", element.kind);
-        return Err(Error::format(file, element.start, reason));
+        return Err(error(format!(
+            "an element of type {}, where a variable should be",
+            element.kind
+        )));
     }
     let mut parts = element.parts(file);
     let head = Head::read(&mut parts)?;
     if head.class != mx::CELL {
         return Ok(None);
     }
-    let mut cells = Vec::new();
-    while let Some(cell) = parts.next()? {
-        if cells.len() == MAX_CELLS {
-            let reason = format!("more than {MAX_CELLS} cells in an array");
-            return Err(Error::format(file, cell.start, reason));
-        }
-        cells.push(matrix(file, &cell)?);
+    // Counted first, so that no more is allocated for the cells than they take.
+    let mut count = 0;
+    let mut rest = parts.clone();
+    while rest.next()?.is_some() {
+        count += 1;
     }
     let (_, _, expected) = head.size(file)?;
-    if cells.len() != expected {
-        let reason = format!("{} cells, where the dimensions say {expected}", cells.len());
-        return Err(Error::format(file, element.start, reason));
+    if count != expected {
+        return Err(error(format!("{count} cells, where the dimensions say {expected}")));
+    }
+    budget.spend(size_of::<(String, Vec<Matrix>)>() + head.name.len()).map_err(error)?;
+    budget.spend_cells(count).map_err(error)?;
+    let mut cells = Vec::with_capacity(count);
+    while let Some(cell) = parts.next()? {
+        cells.push(matrix(file, &cell, budget)?);
     }
     Ok(Some((head.name, cells)))
 }
 
-fn matrix(file: &str, element: &Element<'_>) -> Result<Matrix> {
+fn matrix(file: &str, element: &Element<'_>, budget: &mut Budget) -> Result<Matrix> {
     let error = |reason: String| Error::format(file, element.start, reason);
     if element.kind != mi::MATRIX {
         return Err(error(format!("a cell of type {}, not a matrix", element.kind)));
@@ -175,6 +212,7 @@ fn matrix(file: &str, element: &Element<'_>) -> Result<Matrix> {
     if parts.next()?.is_some() {
         return Err(error("there is more in this matrix than its values".to_owned()));
     }
+    budget.spend(values.len()).map_err(error)?;
     Ok(Matrix { rows, columns, values: values.to_vec(), offset })
 }
 

@@ -182,6 +182,31 @@ fn two_variables_of_one_name_are_refused() {
 fn what_is_inflated_stays_below_the_limit_over_all_elements() {
     let element = compressed(&cells("x", &[bytes(100, 100, &[0; 10_000])]));
     let whole = file(&[element.clone(), element]);
-    let error = from_bytes("it.mat", &whole, 15_000).unwrap_err().to_string();
+    let error = from_bytes("it.mat", &whole, 25_000).unwrap_err().to_string();
     assert!(error.contains("element at byte") && error.contains("room for"), "{error}");
+}
+
+#[test]
+fn empty_cells_count_as_much_as_they_take_here() {
+    const COUNT: usize = 1000;
+    let variable = cells("x", &vec![element(mi::MATRIX, &[]); COUNT]);
+    for element in [variable.clone(), compressed(&variable)] {
+        let whole = file(&[element]);
+        let error = from_bytes("it.mat", &whole, 20_000).unwrap_err().to_string();
+        assert!(error.contains("bytes of memory are needed, the limit leaves"), "{error}");
+        assert_eq!(from_bytes("it.mat", &whole, 100_000).unwrap()["x"].len(), COUNT);
+    }
+    // The values are copied, so they count as well.
+    let whole = file(&[cells("x", &[bytes(100, 100, &[0; 10_000])])]);
+    assert!(from_bytes("it.mat", &whole, 10_000).is_err());
+    assert!(from_bytes("it.mat", &whole, 11_000).is_ok());
+}
+
+#[test]
+fn the_cells_of_all_variables_are_counted_together() {
+    let half = vec![element(mi::MATRIX, &[]); MAX_CELLS / 2];
+    let variable = |name| compressed(&cells(name, &half));
+    assert!(parse(&file(&[variable("a"), variable("b")])).is_ok());
+    let text = refusal(&[variable("a"), variable("b"), cells("c", &half[..1])]);
+    assert!(text.contains("more than 1048576 cells in a file"), "{text}");
 }
