@@ -4,7 +4,8 @@
 //! cargo bench -p santa-nn --bench models -- [--json] [--threads 2] [CASE...]
 //! ```
 //!
-//! Times are the best of many steps, in milliseconds. GFLOP/s count the arithmetic of the plain
+//! Times are the best of many steps, in milliseconds: of steps that explore, with noise, and in the
+//! column "refining" of whole steps without. GFLOP/s count the arithmetic of the plain
 //! definition (a dense product, a direct convolution), so that work which a kernel avoids shows as
 //! speed. The peak is that of a large product by the `gemm` crate in the same run. Images are those
 //! of the embedded digits; `fnn-400-noise` has none of their zeros.
@@ -61,8 +62,17 @@ fn run(options: &Options) -> Value {
     if !options.json {
         println!("{} threads, gemm peak {peak:.0} GFLOP/s", options.threads);
         println!(
-            "{:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
-            "ms", "forward", "backward", "optimizer", "total", "GFLOP/s", "share", "MB", "faults"
+            "{:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>7} {:>7}",
+            "ms",
+            "forward",
+            "backward",
+            "optimizer",
+            "total",
+            "GFLOP/s",
+            "share",
+            "refining",
+            "MB",
+            "faults"
         );
     }
     let wanted = |name: &str| options.cases.is_empty() || options.cases.iter().any(|c| c == name);
@@ -73,7 +83,7 @@ fn run(options: &Options) -> Value {
         let share = gflops / peak;
         if !options.json {
             println!(
-                "{:>15} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.1} {:>6.0}% {:>7.1} {:>7.1}",
+                "{:>15} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.1} {:>6.0}% {:>9.3} {:>7.1} {:>7.1}",
                 case.name,
                 times.forward,
                 times.total - times.forward - times.optimizer,
@@ -81,6 +91,7 @@ fn run(options: &Options) -> Value {
                 times.total,
                 gflops,
                 100.0 * share,
+                times.refining,
                 times.megabytes,
                 times.faults
             );
@@ -88,6 +99,7 @@ fn run(options: &Options) -> Value {
         cases.push(json!({
             "name": case.name,
             "ms_per_step": times.total,
+            "refining_ms": times.refining,
             "forward_ms": times.forward,
             "backward_ms": times.total - times.forward - times.optimizer,
             "optimizer_ms": times.optimizer,

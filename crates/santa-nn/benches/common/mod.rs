@@ -1,14 +1,15 @@
 //! What the benchmarks of whole steps share.
 #![allow(dead_code)]
 
-use santa::{Batch, Potential, Santa};
+use santa::dynamics::AlphaInRefinement;
+use santa::{Batch, Potential, Santa, Stepper};
 use santa_datasets::Mnist;
 use santa_nn::{Buffer, Examples, PianoRolls, zeros};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// How long a case is measured.
-const BUDGET: Duration = Duration::from_millis(1500);
+const BUDGET: Duration = Duration::from_millis(1200);
 
 /// So small that the parameters hardly move, as in the script that measures PyTorch: a network that has
 /// learned its data by heart has gradients of almost nothing, which processors compute slowly.
@@ -19,7 +20,10 @@ pub struct Times {
     pub forward: f64,
     /// Exploring, with noise.
     pub optimizer: f64,
+    /// Of a step that explores.
     pub total: f64,
+    /// Of a step that refines, without noise.
+    pub refining: f64,
     /// Of the model's buffers.
     pub megabytes: f64,
     /// Page faults of a step, where the system tells.
@@ -53,10 +57,13 @@ pub fn rolls(keys: usize, steps: usize) -> PianoRolls {
     PianoRolls::new(keys, values, offsets).expect("sequences")
 }
 
-/// Best times of the parts of a step, with Santa exploring as it does for most of a run.
+/// Best times of the parts of a step with Santa.
 pub fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>, batch: usize) -> Times {
     let n = model.target().data_size().get() as u32;
-    let mut santa = Santa::new(RATE, 1_000_000).init::<f32>(model.target(), 1).unwrap();
+    let santa = Santa::new(RATE, 1_000_000);
+    let mut exploring = santa.clone().init::<f32>(model.target(), 1).unwrap();
+    let refining = santa.refining_only(AlphaInRefinement::Frozen);
+    let mut refining = refining.init::<f32>(model.target(), 1).unwrap();
     let mut gradient = zeros::<f32>(theta.len());
     let mut batches =
         (0u32..).map(|i| (0..batch as u32).map(|j| (i * 9973 + j * 31) % n).collect::<Vec<_>>());
@@ -68,20 +75,25 @@ pub fn measure(model: &mut impl Potential<f32>, mut theta: Buffer<f32>, batch: u
         start.elapsed()
     });
     let mut optimizer = f64::INFINITY;
-    let (before, mut steps) = (page_faults(), 0);
-    let total = best(|| {
-        steps += 1;
+    let mut step = |santa: &mut Stepper<f32>, optimizer: &mut f64| {
         let batch = next();
         let start = Instant::now();
         model.loss_gradient(&theta, &Batch::of(&batch), &mut gradient).unwrap();
         let gradient_done = start.elapsed();
         santa.step(&mut theta, &gradient).unwrap();
         let all = start.elapsed();
-        optimizer = optimizer.min((all - gradient_done).as_secs_f64() * 1e3);
+        *optimizer = optimizer.min((all - gradient_done).as_secs_f64() * 1e3);
         all
+    };
+    let (before, mut steps) = (page_faults(), 0);
+    let total = best(|| {
+        steps += 1;
+        step(&mut exploring, &mut optimizer)
     });
     let faults = (page_faults() - before) as f64 / f64::from(steps);
-    Times { forward, optimizer, total, megabytes: 0.0, faults }
+    let mut unused = f64::INFINITY;
+    let refining = best(|| step(&mut refining, &mut unused));
+    Times { forward, optimizer, total, refining, megabytes: 0.0, faults }
 }
 
 /// The best of what `step` measures, in milliseconds.
