@@ -18,7 +18,7 @@ const MANY_REGISTERS: usize = 32;
 /// of its own.
 const FAR: usize = 2048;
 /// Rows of C that make the copy worth while.
-const OFTEN: usize = 40;
+const OFTEN: usize = 64;
 /// A transposed A that is read this often or less is not packed.
 const FEW_PANELS: usize = 2;
 /// All steps along k.
