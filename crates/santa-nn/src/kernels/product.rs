@@ -6,7 +6,7 @@
 //! along k is contiguous. A tile of C stays in registers while k runs. Rows of A that are zero for
 //! all rows of a sliver can be left out, which is most of them where the inputs are images of digits.
 //!
-//! On the shapes of the paper's networks this is as fast as the `gemm` crate (see the benchmark
+//! On the shapes of the paper's networks this is about as fast as the `gemm` crate (see the benchmark
 //! `products`), and unlike a general product it sums in one order, whatever the processor.
 
 use super::lanes::{DEPTH, PACKED, Scalar};
