@@ -1,0 +1,291 @@
+//! The command line: what can be asked for. `--help`, completions and the man pages are made of it.
+
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Train by annealed sampling, compare optimizers, and read the reports
+#[derive(Debug, Parser)]
+#[command(name = "santa", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 system, 2 usage, 3 data, 4 numerical failure, \
+                        130 interrupted.\nBegin with: santa quickstart")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// Print the result as one JSON object on the last line of standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Colours; `auto` follows the terminal and NO_COLOR
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+    /// Threads; as many as there are cores by default. Results do not depend on it
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Folder of the data sets [default: $SANTA_DATA, else the user's cache]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Never fetch data
+    #[arg(long, global = true)]
+    pub offline: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train a small network with six optimizers on built-in digits; needs nothing, takes a minute
+    Quickstart(Quickstart),
+    /// Run one experiment
+    Train(Train),
+    /// Run experiments with several optimizers, settings and seeds; one table, one report
+    Compare(Compare),
+    /// Search settings, chosen on validation data
+    Sweep(Sweep),
+    /// Try weights on a data set
+    Eval(Eval),
+    /// Write the report of stored runs
+    Report(Report),
+    /// List the built-in experiments and optimizers, or show one
+    Presets(Presets),
+    /// The data sets: where they are, whether they are whole, and fetching them
+    Data(Data),
+    /// Measure the speed of the libraries on this machine
+    Bench(Bench),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Print the man page, or write one for each command
+    Man(Man),
+}
+
+/// Options of `santa quickstart`.
+#[derive(Debug, Args)]
+pub struct Quickstart {
+    /// Folder for the runs and the report
+    #[arg(long, value_name = "DIR", default_value = "santa-quickstart")]
+    pub out: PathBuf,
+    /// Passes over the training data, for each optimizer
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u64>,
+    /// Seed of the first run
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// Options of `santa train`.
+#[derive(Debug, Args)]
+pub struct Train {
+    /// A TOML file, the name of a built-in experiment (`santa presets`), or the folder of a run
+    pub experiment: String,
+    /// Replace a field: `--set optimizer.step.practical.lr=0.01`, `--set optimizer=adam`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Folder of the run [default: runs/NAME/OPTIMIZER-seed-N]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on from the last checkpoint in the folder, bit for bit
+    #[arg(long)]
+    pub resume: bool,
+    /// Write TensorBoard event files too
+    #[arg(long)]
+    pub tensorboard: bool,
+}
+
+/// Options of `santa compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// TOML files or names of built-in experiments
+    #[arg(required = true)]
+    pub experiments: Vec<String>,
+    /// Run each experiment with each of these optimizers (`santa presets` lists them)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub optimizers: Vec<String>,
+    /// Run with each of these values of a field: `--vary batch=50,100`
+    #[arg(long, value_name = "KEY=V1,V2,...")]
+    pub vary: Vec<String>,
+    /// Seeds of each, counted from the experiment's
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub seeds: u64,
+    /// Replace a field in all of them
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Folder for the runs, the table and the report [default: runs/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Runs at a time; the threads are shared between them
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub jobs: usize,
+}
+
+/// Options of `santa sweep`.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// A TOML file or the name of a built-in experiment
+    pub experiment: String,
+    /// A field and what to try: `KEY=V1,V2,...`, `KEY=log(1e-4,1e-1)` or `KEY=uniform(0,1)`.
+    /// Lists make a grid; intervals need `--samples`
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    pub over: Vec<String>,
+    /// Draw so many settings at random instead of going through the grid
+    #[arg(long, value_name = "N")]
+    pub samples: Option<u64>,
+    /// Seeds of each setting; their mean counts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seeds: u64,
+    /// What the best setting is best at, on validation data
+    #[arg(long, value_name = "SCORE", default_value = "auto")]
+    pub by: Score,
+    /// Replace a field in all of them
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Folder for the runs and the table [default: sweeps/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Runs at a time [default: one for each thread]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+}
+
+/// What settings are compared by, on validation data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Score {
+    /// The error (for music, the likelihood) of the averaged prediction if there is one, else of the
+    /// last parameters
+    Auto,
+    /// Error of the last parameters
+    ErrorLast,
+    /// Error of the averaged prediction
+    ErrorAveraged,
+    /// Negative log-likelihood of the last parameters
+    NllLast,
+    /// Negative log-likelihood of the averaged prediction
+    NllAveraged,
+    /// Negative log-likelihood of the best parameters
+    NllBest,
+}
+
+/// Options of `santa eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// A run's folder, a checkpoint or safetensors file, or the authors' `.npz` weights
+    pub weights: PathBuf,
+    /// Experiment whose model and data are meant, where the weights do not tell
+    #[arg(long, value_name = "EXPERIMENT")]
+    pub experiment: Option<String>,
+    /// Data set, if not the experiment's: mnist, mnist-subset, jsb, nottingham, musedata, piano-midi
+    #[arg(long, value_name = "SET")]
+    pub data: Option<String>,
+    /// Part of the data
+    #[arg(long, value_name = "PART", default_value = "test")]
+    pub split: Part,
+}
+
+/// A part of a data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// What the parameters are fitted to
+    Train,
+    /// What choices are made by
+    Validation,
+    /// What results are reported on
+    Test,
+}
+
+/// Options of `santa report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Folders of runs, or folders that contain them
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The HTML file; figures are written as SVG beside it
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub out: PathBuf,
+    /// Title of the report
+    #[arg(long)]
+    pub title: Option<String>,
+}
+
+/// Options of `santa presets`.
+#[derive(Debug, Args)]
+pub struct Presets {
+    /// What to do with them.
+    #[command(subcommand)]
+    pub action: Option<PresetsAction>,
+}
+
+/// What `santa presets` can do.
+#[derive(Debug, Subcommand)]
+pub enum PresetsAction {
+    /// List them
+    List,
+    /// Print the TOML of one, to copy
+    Show {
+        /// Name of an experiment or of an optimizer
+        name: String,
+    },
+}
+
+/// Options of `santa data`.
+#[derive(Debug, Args)]
+pub struct Data {
+    /// What to do with them.
+    #[command(subcommand)]
+    pub action: DataAction,
+}
+
+/// What `santa data` can do.
+#[derive(Debug, Subcommand)]
+pub enum DataAction {
+    /// List the files and what there is of each
+    List,
+    /// Fetch what is missing
+    Fetch {
+        /// Files or data sets; all of them by default
+        names: Vec<String>,
+    },
+    /// Check the files against their checksums
+    Verify {
+        /// Files or data sets; all that are there by default
+        names: Vec<String>,
+    },
+    /// Print the data folder
+    Where,
+}
+
+/// Options of `santa bench`.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// Cases to measure; all by default, `--list` names them
+    pub cases: Vec<String>,
+    /// Name the cases and do nothing
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// Options of `santa completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `santa man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Write the pages of all commands into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}

@@ -1,0 +1,34 @@
+//! The commands, one file each.
+
+mod bench;
+mod compare;
+mod data;
+mod definitions;
+mod eval;
+mod presets;
+mod quickstart;
+mod report;
+mod sweep;
+mod train;
+
+use crate::args::{Cli, Command};
+use crate::console::Console;
+use crate::failure::Result;
+
+/// Does what the command line asks for.
+pub fn run(cli: Cli, console: &Console) -> Result<()> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Quickstart(args) => quickstart::run(args, global, console),
+        Command::Train(args) => train::run(args, global, console),
+        Command::Compare(args) => compare::run(args, global, console),
+        Command::Sweep(args) => sweep::run(args, global, console),
+        Command::Eval(args) => eval::run(args, global, console),
+        Command::Report(args) => report::run(args, console),
+        Command::Presets(args) => presets::run(args, console),
+        Command::Data(args) => data::run(args, global, console),
+        Command::Bench(args) => bench::run(args, global, console),
+        Command::Completions(args) => definitions::completions(args),
+        Command::Man(args) => definitions::man(args, console),
+    }
+}

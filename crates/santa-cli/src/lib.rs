@@ -1,0 +1,43 @@
+//! The `santa` command as a library: experiments, runs, reports.
+//!
+//! | module | what is there |
+//! | --- | --- |
+//! | [`args`] | the command line |
+//! | [`commands`] | what each command does |
+//! | [`run`] | the folder of a run and what is written in it |
+//! | [`console`], [`failure`] | what is said, and how the command ends |
+
+pub mod args;
+pub mod commands;
+pub mod console;
+pub mod failure;
+pub mod run;
+
+use args::Cli;
+use clap::Parser;
+use console::{Console, Volume};
+use std::process::ExitCode;
+
+/// The command: parses, runs, and tells how it ended.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let global = &cli.global;
+    let volume = match (global.quiet, global.verbose) {
+        (true, _) => Volume::Quiet,
+        (_, true) => Volume::Verbose,
+        _ => Volume::Normal,
+    };
+    match global.color {
+        clap::ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+        clap::ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
+        clap::ColorChoice::Auto => (),
+    }
+    let console = Console::new(volume, global.json);
+    match commands::run(cli, &console) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            console.error(&failure);
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The `santa` command.
+
+fn main() -> std::process::ExitCode {
+    santa_cli::main()
+}
