@@ -4,14 +4,23 @@
 //! | --- | --- |
 //! | [`args`] | the command line |
 //! | [`commands`] | what each command does |
-//! | [`run`] | the folder of a run and what is written in it |
+//! | [`experiment`] | what an experiment is, read from TOML |
+//! | [`data`] | the data sets, loaded and divided |
+//! | [`train`] | running an experiment |
+//! | [`run`], [`tensorboard`] | the folder of a run and what is written in it |
+//! | [`interrupt`] | Ctrl-C |
 //! | [`console`], [`failure`] | what is said, and how the command ends |
 
 pub mod args;
 pub mod commands;
 pub mod console;
+pub mod data;
+pub mod experiment;
 pub mod failure;
+pub mod interrupt;
 pub mod run;
+pub mod tensorboard;
+pub mod train;
 
 use args::Cli;
 use clap::Parser;

@@ -261,7 +261,7 @@ impl<F: Real> Stepper<F> {
 
 impl Algorithm {
     /// The scheme of dynamics with a momentum.
-    fn integrator(&self) -> Option<Integrator> {
+    pub fn integrator(&self) -> Option<Integrator> {
         match self {
             Algorithm::Santa(s) => Some(s.integrator),
             Algorithm::Msgnht(s) => Some(s.integrator),

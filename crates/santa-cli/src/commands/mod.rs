@@ -9,11 +9,12 @@ mod presets;
 mod quickstart;
 mod report;
 mod sweep;
+mod table;
 mod train;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Global};
 use crate::console::Console;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Does what the command line asks for.
 pub fn run(cli: Cli, console: &Console) -> Result<()> {
@@ -31,4 +32,14 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
         Command::Completions(args) => definitions::completions(args),
         Command::Man(args) => definitions::man(args, console),
     }
+}
+
+/// Sets up the pool of threads that everything runs on.
+fn set_threads(global: &Global) -> Result<()> {
+    let Some(threads) = global.threads else { return Ok(()) };
+    if threads == 0 {
+        return Err(Failure::usage("--threads 0: there must be at least one"));
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    pool.map_err(|e| Failure::system(format!("making {threads} threads: {e}")))
 }

@@ -1,9 +1,55 @@
-//! `santa train`
+//! `santa train`: one experiment.
 
+use super::{set_threads, table};
 use crate::args::{Global, Train};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::data::Library;
+use crate::experiment::Draft;
+use crate::failure::{Failure, Kind, Result};
+use crate::interrupt;
+use crate::run::record::Summary;
+use crate::run::stored::StoredRun;
+use crate::train::{Display, Ended, Existing, Plan, execute};
+use serde_json::json;
+use std::path::{Path, PathBuf};
 
-pub fn run(_: &Train, _: &Global, _: &Console) -> Result<()> {
-    Err(Failure::system("not built yet"))
+pub fn run(args: &Train, global: &Global, console: &Console) -> Result<()> {
+    let plan = plan(args)?;
+    set_threads(global)?;
+    interrupt::listen()?;
+    let library = Library::new(global)?;
+    let existing = if args.resume { Existing::Resume } else { Existing::Refuse };
+    console.note(format_args!("run in {}", plan.folder.display()));
+    let mut display = Display::new(*console, &Display::bars(console));
+    match execute(&plan, &library, existing, &mut display)? {
+        Ended::Done(summary) => show(&plan.folder, &summary, console),
+        Ended::Interrupted { step } => Err(interrupted(args, step)),
+    }
+}
+
+fn plan(args: &Train) -> Result<Plan> {
+    let mut draft = Draft::open(&args.experiment)?;
+    args.set.iter().try_for_each(|assignment| draft.set(assignment))?;
+    let name = draft.resolve()?.name;
+    let mut plan = Plan::new(draft, &Path::new("runs").join(name))?;
+    let given = PathBuf::from(&args.experiment);
+    if let Some(out) = &args.out {
+        plan.folder = out.clone();
+    } else if StoredRun::is_run(&given) && args.resume {
+        plan.folder = given;
+    }
+    plan.tensorboard = args.tensorboard;
+    Ok(plan)
+}
+
+fn interrupted(args: &Train, step: u64) -> Failure {
+    let text = format!("interrupted after step {step}; a checkpoint was written");
+    let again = if args.resume { "the same command" } else { "the same command with `--resume`" };
+    Failure::new(Kind::Interrupted, text).hint(format!("{again} goes on from there"))
+}
+
+fn show(folder: &Path, summary: &Summary, console: &Console) -> Result<()> {
+    console.result(table::of_summary(summary))?;
+    console.note(format_args!("`santa report {}` draws the curves", folder.display()));
+    console.object(&json!({ "run": folder, "summary": summary }))
 }

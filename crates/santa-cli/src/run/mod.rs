@@ -10,5 +10,7 @@
 //! | `tensorboard/` | event files, if asked for |
 //! | `lock` | held while a process works in the folder |
 
+pub mod folder;
+pub mod machine;
 pub mod record;
 pub mod stored;

@@ -1,0 +1,25 @@
+//! Ctrl-C: the first one ends a run after its step, with a checkpoint; the second one ends the
+//! process at once. Checkpoints are whole in either case.
+
+use crate::failure::{Failure, Kind, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+/// Listens for Ctrl-C and for requests to terminate.
+pub fn listen() -> Result<()> {
+    let heard = || {
+        if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 {
+            std::process::exit(Kind::Interrupted.code().into());
+        }
+    };
+    match ctrlc::set_handler(heard) {
+        Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(()),
+        Err(error) => Err(Failure::system(format!("listening for Ctrl-C: {error}"))),
+    }
+}
+
+/// Whether to stop.
+pub fn requested() -> bool {
+    SIGNALS.load(Ordering::Relaxed) > 0
+}

@@ -1,0 +1,247 @@
+//! The folder of a run, at work: one process at a time, and nothing in it ever half written.
+
+use super::machine::provenance;
+use super::record::{Record, Summary};
+use super::stored::{file, read_json, read_records};
+use crate::experiment::Experiment;
+use crate::failure::{Failure, Result};
+use santa::Checkpoint;
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The folder of a run that this process works in.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    metrics: File,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+/// What a folder holds.
+#[derive(Debug, PartialEq)]
+pub enum Found {
+    /// Nothing of ours.
+    Nothing,
+    /// A run that is not done.
+    Unfinished,
+    /// A run that is done.
+    Done(Box<Summary>),
+}
+
+impl RunFolder {
+    /// Looks into a folder. A run of another experiment is refused by the field that differs.
+    pub fn look(path: &Path, experiment: &Experiment) -> Result<Found> {
+        let stored = path.join(file::EXPERIMENT);
+        if !stored.is_file() {
+            let has_content = fs::read_dir(path).is_ok_and(|mut entries| {
+                entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != file::LOCK))
+            });
+            if has_content {
+                return Err(Failure::usage(format!("{} is not empty and no run", path.display()))
+                    .hint("choose another folder with `--out`"));
+            }
+            return Ok(Found::Nothing);
+        }
+        let text = read(&stored)?;
+        let table = |text: &str| text.parse::<toml::Table>();
+        let there = table(&text).map_err(|e| Failure::data(format!("{}: {e}", stored.display())))?;
+        let here = table(&experiment.to_toml()?).map_err(Failure::system)?;
+        if let Some(difference) = difference("", &there.into(), &here.into()) {
+            return Err(Failure::usage(format!(
+                "{} holds another run: {difference}",
+                path.display()
+            ))
+            .hint("choose another folder with `--out`, or the same settings"));
+        }
+        let summary = path.join(file::SUMMARY);
+        if summary.is_file() {
+            return Ok(Found::Done(Box::new(read_json(&summary)?)));
+        }
+        Ok(Found::Unfinished)
+    }
+
+    /// Makes the folder of a new run.
+    pub fn create(path: &Path, experiment: &Experiment) -> Result<Self> {
+        let checkpoints = path.join(file::CHECKPOINTS);
+        fs::create_dir_all(&checkpoints).map_err(|e| failed("making", &checkpoints, e))?;
+        let lock = lock(path)?;
+        let metrics = path.join(file::METRICS);
+        write(&metrics, b"")?;
+        write_json(&path.join(file::PROVENANCE), &provenance())?;
+        // Last of all: from here on it is a run.
+        write(&path.join(file::EXPERIMENT), experiment.to_toml()?.as_bytes())?;
+        RunFolder::open(path, lock)
+    }
+
+    /// Takes the folder of a run that is to go on.
+    pub fn resume(path: &Path) -> Result<Self> {
+        let lock = lock(path)?;
+        RunFolder::open(path, lock)
+    }
+
+    fn open(path: &Path, lock: File) -> Result<Self> {
+        let metrics = path.join(file::METRICS);
+        let opened = OpenOptions::new().append(true).create(true).open(&metrics);
+        let metrics = opened.map_err(|e| failed("opening", &metrics, e))?;
+        Ok(RunFolder { path: path.to_path_buf(), metrics, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a record down.
+    pub fn record(&mut self, record: &Record) -> Result<()> {
+        let mut line = serde_json::to_string(record).map_err(Failure::system)?;
+        line.push('\n');
+        let path = self.path.join(file::METRICS);
+        self.metrics.write_all(line.as_bytes()).map_err(|e| failed("writing", &path, e))
+    }
+
+    /// Drops the records after a step: those of a run that ended after its last checkpoint.
+    pub fn rewind(&mut self, step: u64) -> Result<()> {
+        let path = self.path.join(file::METRICS);
+        let mut kept = Vec::new();
+        for record in read_records(&path)?.iter().filter(|record| record.step() <= step) {
+            serde_json::to_writer(&mut kept, record).map_err(Failure::system)?;
+            kept.push(b'\n');
+        }
+        write(&path, &kept)?;
+        let opened = OpenOptions::new().append(true).open(&path);
+        self.metrics = opened.map_err(|e| failed("opening", &path, e))?;
+        Ok(())
+    }
+
+    /// Writes a checkpoint after `step`, and removes all but the newest `keep`.
+    pub fn save(&mut self, checkpoint: &Checkpoint, step: u64, keep: usize) -> Result<()> {
+        // The records must not be behind a checkpoint, whatever happens to the machine.
+        let metrics = self.path.join(file::METRICS);
+        self.metrics.sync_data().map_err(|e| failed("writing", &metrics, e))?;
+        checkpoint.write(self.path.join(file::CHECKPOINTS).join(name_of(step))).map_err(disk)?;
+        let mut all = self.checkpoints()?;
+        while all.len() > keep {
+            let (_, oldest) = all.remove(0);
+            // One that stays does no harm.
+            let _ = fs::remove_file(oldest);
+        }
+        Ok(())
+    }
+
+    /// Writes the parameters that are the best so far.
+    pub fn save_best(&self, checkpoint: &Checkpoint) -> Result<()> {
+        checkpoint.write(self.path.join(file::CHECKPOINTS).join(file::BEST)).map_err(disk)
+    }
+
+    /// Checkpoints with their steps, the newest last.
+    pub fn checkpoints(&self) -> Result<Vec<(u64, PathBuf)>> {
+        checkpoints(&self.path)
+    }
+
+    /// Writes the result: the run is done.
+    pub fn finish(&mut self, summary: &Summary) -> Result<()> {
+        let metrics = self.path.join(file::METRICS);
+        self.metrics.sync_data().map_err(|e| failed("writing", &metrics, e))?;
+        write_json(&self.path.join(file::SUMMARY), summary)
+    }
+}
+
+/// Checkpoints of a run with their steps, the newest last.
+pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let folder = run.join(file::CHECKPOINTS);
+    let entries = fs::read_dir(&folder).map_err(|e| failed("reading", &folder, e))?;
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?;
+            let step = name.strip_prefix("step-")?.strip_suffix(".safetensors")?;
+            Some((step.parse().ok()?, path))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn name_of(step: u64) -> String {
+    format!("step-{step:010}.safetensors")
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let name = path.join(file::LOCK);
+    let opened = OpenOptions::new().create(true).append(true).open(&name);
+    let lock = opened.map_err(|e| failed("opening", &name, e))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            let text = format!("another process is working in {}", path.display());
+            Err(Failure::usage(text).hint("wait for it, or choose another folder with `--out`"))
+        }
+        Err(TryLockError::Error(error)) => Err(failed("locking", &name, error)),
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| failed("reading", path, e))
+}
+
+/// What a person can do about a write that failed.
+const DISK: &str = "earlier checkpoints are whole: make room or give access, then go on with `--resume`";
+
+fn failed(action: &str, path: &Path, error: std::io::Error) -> Failure {
+    let failure = Failure::system(format!("{action} {}: {error}", path.display()));
+    if action == "writing" { failure.hint(DISK) } else { failure }
+}
+
+fn disk(error: santa::Error) -> Failure {
+    Failure::from(error).hint(DISK)
+}
+
+/// Writes a file beside the old one and puts it in its place.
+pub fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let put = || -> std::io::Result<()> {
+        let mut file = File::create(&beside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    put().map_err(|e| {
+        let _ = fs::remove_file(&beside);
+        failed("writing", path, e)
+    })
+}
+
+/// Writes a value as JSON for people and programs.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value).map_err(Failure::system)?;
+    text.push('\n');
+    write(path, text.as_bytes())
+}
+
+/// The first field in which two values differ, in words.
+fn difference(path: &str, there: &toml::Value, here: &toml::Value) -> Option<String> {
+    use toml::Value::Table;
+    let (Table(a), Table(b)) = (there, here) else {
+        let text = format!("`{path}` is {there} there, {here} here");
+        return (there != here).then_some(text);
+    };
+    let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    keys.into_iter().find_map(|key| {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match (a.get(key), b.get(key)) {
+            // What it is called for the reader does not matter.
+            _ if path == "description" => None,
+            (Some(a), Some(b)) => difference(&path, a, b),
+            (Some(a), None) => Some(format!("`{path}` is {a} there, not set here")),
+            (None, Some(b)) => Some(format!("`{path}` is {b} here, not set there")),
+            (None, None) => None,
+        }
+    })
+}

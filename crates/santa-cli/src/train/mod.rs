@@ -1,0 +1,181 @@
+//! Running an experiment: from a plan to a summary.
+
+mod average;
+mod calibration;
+mod model;
+mod trainer;
+mod trouble;
+mod watch;
+
+pub use average::Average;
+pub use calibration::calibrate;
+pub use model::{ImageModel, Model, MusicModel};
+pub use watch::{Display, Silent, Watch};
+
+use crate::data::{CLASSES, Library, PIXELS, Parts};
+use crate::experiment::{self, Draft, Experiment, Precision};
+use crate::failure::{Failure, Result};
+use crate::run::folder::{Found, RunFolder};
+use crate::run::record::Summary;
+use crate::run::stored::file;
+use crate::tensorboard::EventWriter;
+use santa::{Group, Potential, Stepper, Target};
+use santa_nn::{Classifier, GruArchitecture, Scalar, SequenceModel};
+use std::path::{Path, PathBuf};
+use trainer::{Log, Trainer};
+
+/// An experiment and the folder that it runs in.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// As it was written, for messages.
+    pub draft: Draft,
+    /// As it runs.
+    pub experiment: Experiment,
+    /// Where it runs.
+    pub folder: PathBuf,
+    /// Write TensorBoard event files.
+    pub tensorboard: bool,
+}
+
+impl Plan {
+    /// Resolves a draft; the folder is `OPTIMIZER-seed-N` in `parent`.
+    pub fn new(draft: Draft, parent: &Path) -> Result<Self> {
+        let experiment = draft.resolve()?;
+        let name = format!("{}-seed-{}", experiment.optimizer.name, experiment.seed);
+        Ok(Plan { draft, experiment, folder: parent.join(name), tensorboard: false })
+    }
+}
+
+/// What to do about a run that is already in the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse it.
+    Refuse,
+    /// Go on with it; if it is done, take its result.
+    Resume,
+}
+
+/// How an execution ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The run is done.
+    Done(Box<Summary>),
+    /// Somebody pressed Ctrl-C; a checkpoint of this step was written.
+    Interrupted {
+        /// Steps made.
+        step: u64,
+    },
+}
+
+/// Runs an experiment in its folder.
+pub fn execute(
+    plan: &Plan,
+    library: &Library,
+    existing: Existing,
+    watch: &mut dyn Watch,
+) -> Result<Ended> {
+    let found = RunFolder::look(&plan.folder, &plan.experiment)?;
+    let resuming = match (found, existing) {
+        (Found::Nothing, _) => false,
+        (Found::Unfinished, Existing::Resume) => true,
+        (Found::Done(summary), Existing::Resume) => return Ok(Ended::Done(summary)),
+        (found, Existing::Refuse) => {
+            let state = if found == Found::Unfinished { "an unfinished" } else { "a finished" };
+            let text = format!("there is {state} run in {}", plan.folder.display());
+            return Err(Failure::usage(text)
+                .hint("`--resume` goes on with it, `--out` chooses another folder"));
+        }
+    };
+    let data = library.load(&plan.experiment.data)?;
+    match plan.experiment.precision {
+        Precision::F32 => build::<f32>(plan, data, resuming, watch),
+        Precision::F64 => build::<f64>(plan, data, resuming, watch),
+    }
+}
+
+fn build<F: Scalar>(
+    plan: &Plan,
+    data: Parts,
+    resuming: bool,
+    watch: &mut dyn Watch,
+) -> Result<Ended> {
+    match data {
+        Parts::Images(data) => {
+            let (train, rest) = data.take_apart();
+            let model = classifier::<F>(&plan.experiment, train)
+                .map_err(|error| plan.draft.locate(error))?;
+            run(plan, ImageModel::new(model, rest), resuming, watch)
+        }
+        Parts::Music(data) => {
+            let (train, rest) = data.take_apart();
+            let initialisation = match &plan.experiment.model {
+                experiment::Model::Gru { initialisation, .. } => *initialisation,
+                _ => Default::default(),
+            };
+            let model = sequence_model::<F>(&plan.experiment, train)
+                .map_err(|error| plan.draft.locate(error))?;
+            run(plan, MusicModel::new(model, initialisation, rest), resuming, watch)
+        }
+    }
+}
+
+/// The classifier of an experiment.
+pub fn classifier<F: Scalar>(
+    experiment: &Experiment,
+    train: santa_nn::Examples,
+) -> santa::Result<Classifier<F>> {
+    let architecture = experiment.model.architecture(PIXELS, CLASSES).ok_or_else(misfit)?;
+    let model = Classifier::<F>::new(&architecture, train, experiment.prior)?;
+    let target = grouped(model.target(), &experiment.groups)?;
+    model.with_target(target)
+}
+
+/// The recurrent network of an experiment.
+pub fn sequence_model<F: Scalar>(
+    experiment: &Experiment,
+    train: santa_nn::PianoRolls,
+) -> santa::Result<SequenceModel<F>> {
+    let experiment::Model::Gru { hidden, normalisation, .. } = &experiment.model else {
+        return Err(misfit());
+    };
+    let architecture = GruArchitecture { keys: train.keys(), hidden: *hidden };
+    let model = SequenceModel::<F>::new(architecture, train, *normalisation, experiment.prior)?;
+    let target = grouped(model.target(), &experiment.groups)?;
+    model.with_target(target)
+}
+
+fn misfit() -> santa::Error {
+    santa::Error::Structure("the model does not fit the data set".into())
+}
+
+fn grouped(target: &Target, groups: &[Group]) -> santa::Result<Target> {
+    groups.iter().try_fold(target.clone(), |target, group| target.with_group(group.clone()))
+}
+
+fn run<F: Scalar, M: Model<F>>(
+    plan: &Plan,
+    model: M,
+    resuming: bool,
+    watch: &mut dyn Watch,
+) -> Result<Ended> {
+    let experiment = &plan.experiment;
+    let locate = |error| plan.draft.locate(error);
+    let algorithm = experiment.optimizer.algorithm.clone();
+    let stepper = Stepper::<F>::new(algorithm, model.target(), experiment.seed, 0)
+        .and_then(|stepper| stepper.with_clip(experiment.clip))
+        .and_then(|stepper| stepper.on_trouble(experiment.on_trouble))
+        .map_err(locate)?;
+    let mut trainer = Trainer::new(experiment, model, stepper)?;
+    let mut folder = if resuming {
+        let mut folder = RunFolder::resume(&plan.folder)?;
+        trainer.resume(&mut folder, watch)?;
+        folder
+    } else {
+        RunFolder::create(&plan.folder, experiment)?
+    };
+    let events = match plan.tensorboard {
+        true => Some(EventWriter::create(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
+        false => None,
+    };
+    trainer.run(&mut Log { folder: &mut folder, events }, watch)
+}

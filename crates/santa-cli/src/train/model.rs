@@ -1,0 +1,198 @@
+//! Models with the data that they are tried on.
+
+use super::average::Average;
+use super::calibration::calibrate;
+use crate::args::Part;
+use crate::data::Divided;
+use crate::failure::{Failure, Result};
+use crate::run::record::{Calibration, Score};
+use santa::average::Pooling;
+use santa::{Batch, Potential, Target};
+use santa_nn::{
+    Classifier, Examples, GruArchitecture, GruInitialisation, PianoRolls, Scalar, SequenceModel,
+};
+use std::sync::Arc;
+
+/// A potential whose predictions can be tried on data.
+pub trait Model<F: Scalar>: Potential<F> {
+    /// Initial parameters.
+    fn start(&self, seed: u64) -> Result<Vec<F>>;
+    /// Whether there are data of a part.
+    fn has(&self, part: Part) -> bool;
+    /// How good the predictions of some parameters are.
+    fn score(&mut self, theta: &[F], part: Part) -> Result<Score>;
+    /// An average of predictions, empty yet.
+    fn average(&self, part: Part) -> Result<Average>;
+    /// Takes the predictions of some parameters into an average.
+    fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()>;
+    /// How good an averaged prediction is.
+    fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score>;
+    /// How well the confidence of an averaged prediction is earned; none for music.
+    fn calibration(&self, average: &Average, part: Part, pooling: Pooling) -> Option<Calibration>;
+}
+
+/// A classifier and its data.
+pub struct ImageModel<F: Scalar> {
+    model: Classifier<F>,
+    validation: Option<Arc<Examples>>,
+    test: Arc<Examples>,
+}
+
+impl<F: Scalar> ImageModel<F> {
+    /// A model that is trained on examples of its own, and the rest of the data.
+    pub fn new(model: Classifier<F>, (validation, test): Rest<Examples>) -> Self {
+        ImageModel { model, validation: validation.map(Arc::new), test: Arc::new(test) }
+    }
+
+    fn examples(&self, part: Part) -> Result<Arc<Examples>> {
+        match part {
+            Part::Train => Ok(Arc::new(self.model.examples().clone())),
+            Part::Validation => self.validation.clone().ok_or_else(no_validation),
+            Part::Test => Ok(self.test.clone()),
+        }
+    }
+}
+
+fn no_validation() -> Failure {
+    Failure::usage("there are no validation data").hint("set `data.validation` to their number")
+}
+
+impl<F: Scalar> Potential<F> for ImageModel<F> {
+    fn target(&self) -> &Target {
+        self.model.target()
+    }
+    fn loss_gradient(
+        &mut self,
+        theta: &[F],
+        batch: &Batch<'_>,
+        gradient: &mut [F],
+    ) -> santa::Result<f64> {
+        self.model.loss_gradient(theta, batch, gradient)
+    }
+    fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
+        self.model.loss(theta, batch)
+    }
+}
+
+impl<F: Scalar> Model<F> for ImageModel<F> {
+    fn start(&self, seed: u64) -> Result<Vec<F>> {
+        Ok(self.model.initial(seed, 0).to_vec())
+    }
+    fn has(&self, part: Part) -> bool {
+        part != Part::Validation || self.validation.is_some()
+    }
+    fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
+        let examples = self.examples(part)?;
+        let evaluation = self.model.evaluate(theta, &examples)?;
+        Ok(Score { nll: evaluation.nll, error: Some(evaluation.error) })
+    }
+    fn average(&self, part: Part) -> Result<Average> {
+        Average::classes(self.examples(part)?.len(), self.model.network().classes())
+    }
+    fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()> {
+        let examples = self.examples(part)?;
+        average.push_log(&self.model.log_probabilities(theta, &examples)?)
+    }
+    fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score> {
+        let Average::Classes(average) = average else { return Err(mixed_up()) };
+        let labels: Vec<usize> = self.examples(part)?.labels().collect();
+        let nll = average.nll(&labels, pooling)?;
+        Ok(Score { nll, error: Some(average.error(&labels, pooling)?) })
+    }
+    fn calibration(&self, average: &Average, part: Part, pooling: Pooling) -> Option<Calibration> {
+        let Average::Classes(average) = average else { return None };
+        let examples = self.examples(part).ok()?;
+        Some(calibrate(&average.probabilities(pooling)?, examples.labels()))
+    }
+}
+
+fn mixed_up() -> Failure {
+    Failure::data("an average of other predictions")
+}
+
+/// A recurrent network and its data.
+pub struct MusicModel<F: Scalar> {
+    model: SequenceModel<F>,
+    architecture: GruArchitecture,
+    initialisation: GruInitialisation,
+    validation: Option<Arc<PianoRolls>>,
+    test: Arc<PianoRolls>,
+}
+
+impl<F: Scalar> MusicModel<F> {
+    /// A model that is trained on sequences of its own, and the rest of the data.
+    pub fn new(
+        model: SequenceModel<F>,
+        initialisation: GruInitialisation,
+        (validation, test): Rest<PianoRolls>,
+    ) -> Self {
+        let architecture = model.gru().architecture();
+        let (validation, test) = (validation.map(Arc::new), Arc::new(test));
+        MusicModel { model, architecture, initialisation, validation, test }
+    }
+
+    fn rolls(&self, part: Part) -> Result<Arc<PianoRolls>> {
+        match part {
+            Part::Train => Ok(Arc::new(self.model.rolls().clone())),
+            Part::Validation => self.validation.clone().ok_or_else(no_validation),
+            Part::Test => Ok(self.test.clone()),
+        }
+    }
+}
+
+impl<F: Scalar> Potential<F> for MusicModel<F> {
+    fn target(&self) -> &Target {
+        self.model.target()
+    }
+    fn loss_gradient(
+        &mut self,
+        theta: &[F],
+        batch: &Batch<'_>,
+        gradient: &mut [F],
+    ) -> santa::Result<f64> {
+        self.model.loss_gradient(theta, batch, gradient)
+    }
+    fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
+        self.model.loss(theta, batch)
+    }
+}
+
+impl<F: Scalar> Model<F> for MusicModel<F> {
+    fn start(&self, seed: u64) -> Result<Vec<F>> {
+        Ok(self.architecture.initial(self.initialisation, seed, 0)?.to_vec())
+    }
+    fn has(&self, part: Part) -> bool {
+        part != Part::Validation || self.validation.is_some()
+    }
+    fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
+        let rolls = self.rolls(part)?;
+        Ok(Score { nll: self.model.nll(theta, &rolls)?.per_step(), error: None })
+    }
+    fn average(&self, part: Part) -> Result<Average> {
+        let rolls = self.rolls(part)?;
+        Average::keys(rolls.steps() * rolls.keys())
+    }
+    fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()> {
+        let rolls = self.rolls(part)?;
+        average.push(&self.model.probabilities(theta, &rolls)?)
+    }
+    fn score_average(&self, average: &Average, part: Part, _: Pooling) -> Result<Score> {
+        let Average::Keys(average) = average else { return Err(mixed_up()) };
+        let mean = average.mean().ok_or_else(mixed_up)?;
+        let nll = self.rolls(part)?.nll_of_probabilities(&mean)?;
+        Ok(Score { nll: nll.per_step(), error: None })
+    }
+    fn calibration(&self, _: &Average, _: Part, _: Pooling) -> Option<Calibration> {
+        None
+    }
+}
+
+/// What is left of a data set once its training part has gone into a model.
+pub type Rest<T> = (Option<T>, T);
+
+impl<T> Divided<T> {
+    /// The training part, and the rest.
+    pub fn take_apart(self) -> (T, Rest<T>) {
+        (self.train, (self.validation, self.test))
+    }
+}

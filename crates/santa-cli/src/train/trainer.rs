@@ -1,0 +1,458 @@
+//! The loop of a run: steps, and what is due between them.
+
+use super::average::Average;
+use super::model::Model;
+use super::trouble::diverged;
+use super::watch::Watch;
+use super::Ended;
+use crate::args::Part;
+use crate::experiment::{BestBy, Experiment};
+use crate::failure::{Failure, Kind, Result};
+use crate::interrupt;
+use crate::run::folder::RunFolder;
+use crate::run::record::{
+    Averaged, Best, Calibration, Evaluation, Layer, Layers, QUANTILES, Record, Score, Scores,
+    Status, Summary, Training, Warning,
+};
+use crate::tensorboard::EventWriter;
+use santa::average::Pooling;
+use santa::{Chain, Checkpoint, Integrator, StepOutcome, Stepper};
+use santa_nn::Scalar;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// A mean loss so many times that of the first steps is taken for divergence.
+const DIVERGED: f64 = 100.0;
+/// Elements of a layer that its quantiles are taken from.
+const QUANTILE_SAMPLE: usize = 20_000;
+
+/// A run at work.
+pub struct Trainer<'a, F: Scalar, M: Model<F>> {
+    experiment: &'a Experiment,
+    chain: Chain<F, M>,
+    averages: Vec<(Part, Average)>,
+    state: State,
+    started: Instant,
+}
+
+/// What a run remembers beside its chain and its averages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    /// Sum and number of the losses since the last record.
+    loss_sum: f64,
+    loss_count: u64,
+    /// Mean of the first record.
+    first_loss: Option<f64>,
+    best: Option<Best>,
+    /// Evaluations since the best.
+    stale: u64,
+    /// Seconds of earlier processes.
+    seconds: f64,
+}
+
+/// Where the trainer's state is in a checkpoint.
+const STATE: &str = "trainer";
+
+impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
+    /// A run at its beginning.
+    pub fn new(experiment: &'a Experiment, model: M, stepper: Stepper<F>) -> Result<Self> {
+        let theta = model.start(experiment.seed)?;
+        let mut averages = Vec::new();
+        if experiment.averaging.is_some() {
+            for part in parts(experiment, &model) {
+                averages.push((part, model.average(part)?));
+            }
+        }
+        let chain = Chain::new(model, stepper, theta, experiment.data.order, experiment.batch)?;
+        let state = State::default();
+        Ok(Trainer { experiment, chain, averages, state, started: Instant::now() })
+    }
+
+    /// Steps made.
+    pub fn steps(&self) -> u64 {
+        self.chain.steps()
+    }
+
+    /// Goes to the newest checkpoint that can be read, and drops the records after it.
+    pub fn resume(&mut self, folder: &mut RunFolder, watch: &mut dyn Watch) -> Result<()> {
+        let mut checkpoints = folder.checkpoints()?;
+        while let Some((_, path)) = checkpoints.pop() {
+            match self.restore(&path) {
+                Ok(()) => return folder.rewind(self.chain.steps()),
+                // One that is damaged leaves those before it.
+                Err(failure) if failure.kind == Kind::Data && !checkpoints.is_empty() => {
+                    watch.warn(&format!("{failure}; going back to an earlier one"));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        // It ended before its first checkpoint: all of it is made again.
+        folder.rewind(0)
+    }
+
+    fn restore(&mut self, path: &std::path::Path) -> Result<()> {
+        let checkpoint = Checkpoint::read(path)?;
+        let within = |failure: Failure| failure.within(path.display());
+        let state = checkpoint.meta(STATE).map_err(|e| within(e.into()))?;
+        for (part, average) in &mut self.averages {
+            average.restore(name(*part), &checkpoint).map_err(within)?;
+        }
+        self.chain.restore(&checkpoint).map_err(|e| within(e.into()))?;
+        self.state = state;
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<Checkpoint> {
+        let mut checkpoint = self.chain.checkpoint()?;
+        let state = State { seconds: self.seconds(), ..self.state.clone() };
+        checkpoint.insert_meta(STATE, &state)?;
+        for (part, average) in &self.averages {
+            average.save(name(*part), &mut checkpoint)?;
+        }
+        Ok(checkpoint)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.state.seconds + self.started.elapsed().as_secs_f64()
+    }
+
+    fn stopped_early(&self) -> bool {
+        self.experiment.early_stopping.is_some_and(|rule| self.state.stale >= rule.patience)
+    }
+
+    /// Makes all steps that are left.
+    pub fn run(&mut self, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<Ended> {
+        self.started = Instant::now();
+        watch.begin(self.experiment, self.chain.steps());
+        let total = self.experiment.steps();
+        while self.chain.steps() < total && !self.stopped_early() {
+            let next = self.next_event().min(total);
+            self.walk(next, log, watch)?;
+            let step = self.chain.steps();
+            if step == next {
+                self.happen(step, log, watch)?;
+            }
+            if interrupt::requested() && step < total {
+                self.save(log)?;
+                watch.end(None);
+                return Ok(Ended::Interrupted { step });
+            }
+        }
+        let summary = self.finish()?;
+        log.folder.finish(&summary)?;
+        watch.end(Some(&summary));
+        Ok(Ended::Done(Box::new(summary)))
+    }
+
+    /// The next step after which something is due.
+    fn next_event(&self) -> u64 {
+        let step = self.chain.steps();
+        let after = |from: u64, every: u64| {
+            let past = step.saturating_sub(from) / every;
+            from + (past + 1) * every
+        };
+        let Experiment { log_every, evaluation, checkpoints, averaging, .. } = self.experiment;
+        let mut next = after(0, *log_every);
+        next = next.min(after(0, evaluation.every)).min(after(0, checkpoints.every));
+        averaging.map_or(next, |averaging| next.min(after(averaging.from, averaging.every)))
+    }
+
+    /// Makes steps until `next`, or until somebody interrupts.
+    fn walk(&mut self, next: u64, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
+        let State { loss_sum, loss_count, .. } = &mut self.state;
+        let steps = next - self.chain.steps();
+        let walked = self.chain.advance_with(steps, |progress| {
+            *loss_sum += progress.loss;
+            *loss_count += 1;
+            let loss = *loss_sum / *loss_count as f64;
+            watch.step(progress.step, loss, progress.stage, progress.temperature);
+            match progress.outcome {
+                StepOutcome::Applied if interrupt::requested() => ControlFlow::Break(None),
+                StepOutcome::Applied => ControlFlow::Continue(()),
+                StepOutcome::Skipped => {
+                    ControlFlow::Break(Some("a step with a bad gradient was skipped".to_string()))
+                }
+                StepOutcome::RolledBack { to } => {
+                    ControlFlow::Break(Some(format!("rolled back to step {to}")))
+                }
+            }
+        });
+        match walked {
+            Ok(ControlFlow::Break(Some(message))) => {
+                watch.warn(&message);
+                log.record(&Record::Warning(Warning { step: self.chain.steps(), message }))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let failure = Failure::from(error);
+                match failure.kind {
+                    Kind::Numerical => Err(self.failed(&failure.message, log, watch)),
+                    _ => Err(failure),
+                }
+            }
+        }
+    }
+
+    fn failed(&self, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
+        let step = self.chain.steps() + 1;
+        let layout = self.chain.stepper().target().layout();
+        let failure = diverged(self.experiment, layout, self.chain.theta(), step, what);
+        let message = failure.message.clone();
+        // The failure is what matters, whether or not it can be written down.
+        let _ = log.record(&Record::Warning(Warning { step: self.chain.steps(), message }));
+        watch.end(None);
+        failure
+    }
+
+    /// Does what is due after a step.
+    fn happen(&mut self, step: u64, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
+        let Experiment { log_every, evaluation, checkpoints, averaging, .. } = self.experiment;
+        let last = step == self.experiment.steps();
+        if let Some(averaging) = averaging {
+            let since = step.saturating_sub(averaging.from);
+            if since > 0 && since.is_multiple_of(averaging.every) {
+                let (theta, model) = self.chain.theta_and_potential();
+                for (part, average) in &mut self.averages {
+                    model.add(theta, *part, average)?;
+                }
+            }
+        }
+        if step.is_multiple_of(*log_every) || last {
+            let record = self.training(step)?;
+            let (loss, first) = (record.loss, *self.state.first_loss.get_or_insert(record.loss));
+            log.record(&Record::Training(record))?;
+            if loss > DIVERGED * first.max(1.0) {
+                let what = format!("the loss is {loss:.3e}, and was {first:.3e} at the beginning");
+                return Err(self.failed(&what, log, watch));
+            }
+        }
+        if step.is_multiple_of(evaluation.every) || last {
+            let evaluation = self.evaluate()?;
+            self.choose(&evaluation, log)?;
+            let layers = self.layers(step, watch)?;
+            log.record(&Record::Evaluation(evaluation.clone()))?;
+            log.record(&Record::Layers(layers))?;
+            watch.evaluated(&evaluation);
+        }
+        if step.is_multiple_of(checkpoints.every) || last || self.stopped_early() {
+            self.save(log)?;
+        }
+        Ok(())
+    }
+
+    fn save(&self, log: &mut Log<'_>) -> Result<()> {
+        log.flush()?;
+        let keep = self.experiment.checkpoints.keep;
+        log.folder.save(&self.checkpoint()?, self.chain.steps(), keep)
+    }
+
+    fn training(&mut self, step: u64) -> Result<Training> {
+        let State { loss_sum, loss_count, .. } = &mut self.state;
+        let loss = *loss_sum / (*loss_count).max(1) as f64;
+        (*loss_sum, *loss_count) = (0.0, 0);
+        let algorithm = self.chain.stepper().algorithm();
+        Ok(Training {
+            step,
+            epoch: self.experiment.epoch_at(step),
+            loss,
+            temperature: 1.0 / algorithm.beta(step)?,
+            stage: algorithm.stage(step)?,
+            seconds: self.seconds(),
+        })
+    }
+
+    /// Tries the present parameters and the averages on the data.
+    fn evaluate(&mut self) -> Result<Evaluation> {
+        let mut last = Scores::default();
+        let (theta, model) = self.chain.theta_and_potential();
+        for part in parts(self.experiment, model) {
+            *slot(&mut last, part) = Some(model.score(theta, part)?);
+        }
+        let mut averaged = None;
+        let pooling = self.pooling();
+        for (part, average) in self.averages.iter().filter(|(_, average)| average.count() > 0) {
+            let Averaged { scores, .. } = averaged
+                .get_or_insert(Averaged { count: average.count(), scores: Scores::default() });
+            let model = self.chain.potential();
+            *slot(scores, *part) = Some(model.score_average(average, *part, pooling)?);
+        }
+        let step = self.chain.steps();
+        let (epoch, seconds) = (self.experiment.epoch_at(step), self.seconds());
+        Ok(Evaluation { step, epoch, last, averaged, seconds })
+    }
+
+    fn pooling(&self) -> Pooling {
+        self.experiment.averaging.map(|averaging| averaging.pooling).unwrap_or_default()
+    }
+
+    /// Keeps the parameters if they are the best on validation data so far.
+    fn choose(&mut self, evaluation: &Evaluation, log: &mut Log<'_>) -> Result<()> {
+        let by = |score: &Score| match self.experiment.evaluation.best_by {
+            BestBy::Error => score.error.unwrap_or(score.nll),
+            BestBy::Nll => score.nll,
+        };
+        let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
+        let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
+        if before.is_none_or(|before| now < before) {
+            let Evaluation { step, epoch, last: scores, .. } = *evaluation;
+            self.state.best = Some(Best { step, epoch, scores });
+            self.state.stale = 0;
+            log.folder.save_best(&self.chain.checkpoint()?)?;
+        } else {
+            self.state.stale += 1;
+        }
+        Ok(())
+    }
+
+    /// What there is to know of each layer.
+    fn layers(&self, step: u64, watch: &mut dyn Watch) -> Result<Layers> {
+        let (stepper, theta) = (self.chain.stepper(), self.chain.theta());
+        let vitals = stepper.vitals(theta, self.chain.gradient())?;
+        for warning in vitals.warnings() {
+            watch.warn(&warning);
+        }
+        let friction = stepper.friction()?;
+        let euler = stepper.algorithm().integrator() == Some(Integrator::Euler);
+        let survives = |alpha: f64| if euler { 1.0 - alpha } else { (-alpha).exp() };
+        let segments = stepper.target().layout().segments();
+        let layers = vitals.segments.iter().map(|vital| {
+            let segment = segments.iter().find(|segment| segment.name() == vital.name);
+            let momentum = match (&friction, segment, &vital.friction) {
+                (Some(friction), Some(segment), _) => {
+                    Some(quantiles(&friction[segment.range()]).map(survives))
+                }
+                (None, _, Some(one)) => Some([survives(one.mean); QUANTILES.len()]),
+                _ => None,
+            };
+            Layer {
+                name: vital.name.clone(),
+                theta_rms: vital.theta_rms,
+                gradient_rms: vital.gradient_rms,
+                kinetic_temperature: vital.kinetic_temperature,
+                // The largest friction leaves the least momentum.
+                momentum: momentum.map(|mut momentum| {
+                    momentum.reverse();
+                    momentum
+                }),
+            }
+        });
+        Ok(Layers { step, epoch: self.experiment.epoch_at(step), layers: layers.collect() })
+    }
+
+    fn finish(&mut self) -> Result<Summary> {
+        let evaluation = self.evaluate()?;
+        let calibrations = self.calibrations()?;
+        let Evaluation { step, epoch, last, averaged, seconds } = evaluation;
+        Ok(Summary {
+            name: self.experiment.name.clone(),
+            optimizer: self.experiment.optimizer.name.clone(),
+            seed: self.experiment.seed,
+            status: match step < self.experiment.steps() {
+                true => Status::StoppedEarly,
+                false => Status::Finished,
+            },
+            steps: step,
+            epochs: epoch,
+            parameters: self.chain.theta().len() as u64,
+            seconds,
+            last,
+            averaged,
+            best: self.state.best,
+            calibration_last: calibrations.0,
+            calibration_averaged: calibrations.1,
+        })
+    }
+
+    /// Of the last parameters and of the average, on test data.
+    fn calibrations(&mut self) -> Result<(Option<Calibration>, Option<Calibration>)> {
+        if !self.experiment.evaluation.test || self.experiment.data.set.is_music() {
+            return Ok((None, None));
+        }
+        let pooling = self.pooling();
+        let (theta, model) = self.chain.theta_and_potential();
+        let mut last = model.average(Part::Test)?;
+        model.add(theta, Part::Test, &mut last)?;
+        let last = model.calibration(&last, Part::Test, pooling);
+        let averages = self.averages.iter();
+        let average = averages.filter(|(part, a)| *part == Part::Test && a.count() > 0).next();
+        let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
+        Ok((last, average))
+    }
+}
+
+/// Where records go.
+pub struct Log<'a> {
+    /// The run's folder.
+    pub folder: &'a mut RunFolder,
+    /// Event files, if asked for.
+    pub events: Option<EventWriter>,
+}
+
+impl Log<'_> {
+    fn record(&mut self, record: &Record) -> Result<()> {
+        if let Some(events) = &mut self.events {
+            events.record(record)?;
+        }
+        self.folder.record(record)
+    }
+    fn flush(&mut self) -> Result<()> {
+        self.events.as_mut().map_or(Ok(()), EventWriter::flush)
+    }
+}
+
+/// The parts of the data that are looked at.
+fn parts<F: Scalar>(experiment: &Experiment, model: &impl Model<F>) -> Vec<Part> {
+    let wanted = |part: &Part| match part {
+        Part::Train => false,
+        Part::Validation => model.has(*part),
+        Part::Test => experiment.evaluation.test,
+    };
+    [Part::Validation, Part::Test].into_iter().filter(wanted).collect()
+}
+
+fn name(part: Part) -> &'static str {
+    match part {
+        Part::Train => "train",
+        Part::Validation => "validation",
+        Part::Test => "test",
+    }
+}
+
+fn slot(scores: &mut Scores, part: Part) -> &mut Option<Score> {
+    match part {
+        Part::Validation => &mut scores.validation,
+        Part::Train | Part::Test => &mut scores.test,
+    }
+}
+
+/// Quantiles at [`QUANTILES`]; the least and the largest are exact, the others are those of a sample.
+fn quantiles(values: &[f64]) -> [f64; QUANTILES.len()] {
+    let stride = values.len().div_ceil(QUANTILE_SAMPLE).max(1);
+    let mut sample: Vec<f64> = values.iter().copied().step_by(stride).collect();
+    sample.sort_unstable_by(f64::total_cmp);
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    QUANTILES.map(|level| match level {
+        0.0 => least,
+        1.0 => largest,
+        _ => sample[(level * (sample.len() - 1) as f64).round() as usize],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_values() {
+        let values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        assert_eq!(quantiles(&values), [0.0, 5.0, 25.0, 50.0, 75.0, 95.0, 100.0]);
+        let many: Vec<f64> = (0..=100_000).map(f64::from).collect();
+        let found = quantiles(&many);
+        assert_eq!((found[0], found[6]), (0.0, 100_000.0));
+        assert!((found[3] - 50_000.0).abs() < 100.0);
+        assert_eq!(quantiles(&[3.0]), [3.0; 7]);
+    }
+}
