@@ -76,10 +76,18 @@ pub struct Phases {
     pub gradient: Duration,
 }
 
+/// What a pass is for, besides the loss.
+enum Wanted<'a, F> {
+    Loss,
+    Gradient(&'a mut [F]),
+    /// Of all keys at all steps, in the order of the rolls.
+    Probabilities(&'a mut [F]),
+}
+
 #[derive(Debug)]
 struct Workspace<F: Scalar> {
     halves: [HalfWorkspace<F>; 2],
-    /// Logits, then the derivatives by them.
+    /// Logits, then the derivatives by them, or probabilities.
     logits: Buffer<F>,
     /// The loss of each row.
     losses: Vec<f64>,
@@ -195,7 +203,7 @@ impl<F: Scalar> Gru<F> {
         batch: &Batch<'_>,
         normalisation: Normalisation,
     ) -> Result<f64> {
-        self.run(theta, rolls, batch, normalisation, None)
+        self.run(theta, rolls, batch, normalisation, Wanted::Loss)
     }
 
     /// The loss of some sequences, and its gradient.
@@ -208,13 +216,24 @@ impl<F: Scalar> Gru<F> {
         gradient: &mut [F],
     ) -> Result<f64> {
         self.layout.check_len("the gradient", gradient.len())?;
-        self.run(theta, rolls, batch, normalisation, Some(gradient))
+        self.run(theta, rolls, batch, normalisation, Wanted::Gradient(gradient))
     }
 
     /// The negative log-likelihood of all sequences.
     pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
-        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, None)?;
+        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, Wanted::Loss)?;
         Ok(Nll { sum: self.workspace.sums.iter().sum(), steps: rolls.steps() })
+    }
+
+    /// The probability of each key to be down at each step of all sequences, given the steps before:
+    /// total steps x keys, in the order of the rolls.
+    ///
+    /// [`PianoRolls::nll_of_probabilities`] scores them, or their average over several parameters.
+    pub fn probabilities(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Vec<F>> {
+        let mut probabilities = vec![F::ZERO; rolls.steps() * rolls.keys()];
+        let wanted = Wanted::Probabilities(&mut probabilities);
+        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, wanted)?;
+        Ok(probabilities)
     }
 
     /// Refuses music on another number of keys.
@@ -232,7 +251,7 @@ impl<F: Scalar> Gru<F> {
         rolls: &PianoRolls,
         batch: &Batch<'_>,
         normalisation: Normalisation,
-        gradient: Option<&mut [F]>,
+        wanted: Wanted<'_, F>,
     ) -> Result<f64> {
         self.layout.check_len("theta", theta.len())?;
         self.check_rolls(rolls)?;
@@ -240,10 +259,10 @@ impl<F: Scalar> Gru<F> {
         #[cfg(feature = "parallel")]
         {
             // In the pool from the beginning to the end, instead of once for each phase.
-            Ok(rayon::scope(|_| self.step(theta, rolls, batch, normalisation, gradient)))
+            Ok(rayon::scope(|_| self.step(theta, rolls, batch, normalisation, wanted)))
         }
         #[cfg(not(feature = "parallel"))]
-        Ok(self.step(theta, rolls, batch, normalisation, gradient))
+        Ok(self.step(theta, rolls, batch, normalisation, wanted))
     }
 
     fn step(
@@ -252,11 +271,11 @@ impl<F: Scalar> Gru<F> {
         rolls: &PianoRolls,
         batch: &Batch<'_>,
         normalisation: Normalisation,
-        mut gradient: Option<&mut [F]>,
+        mut wanted: Wanted<'_, F>,
     ) -> f64 {
         let parameters = Parameters::new(self.architecture, theta);
         let begin = Instant::now();
-        self.prepare(&parameters, gradient.is_some());
+        self.prepare(&parameters, matches!(wanted, Wanted::Gradient(_)));
         self.phases = Phases { prepare: begin.elapsed(), ..Phases::default() };
         let sequences = batch.len(rolls.len());
         let total: usize = batch.iter(rolls.len()).map(|i| rolls.steps_of(i)).sum();
@@ -276,7 +295,7 @@ impl<F: Scalar> Gru<F> {
         self.plan.start(rolls, batch.iter(rolls.len()));
         let mut first = true;
         while self.plan.next_wave(rolls) {
-            self.wave(&parameters, rolls, gradient.as_deref_mut(), first);
+            self.wave(&parameters, rolls, &mut wanted, first);
             first = false;
         }
         let losses = batch.iter(rolls.len()).zip(&self.workspace.sums);
@@ -295,18 +314,19 @@ impl<F: Scalar> Gru<F> {
         });
     }
 
-    /// The loss of a wave; its gradient is added, or overwrites what was there if it is the first.
+    /// The loss of a wave, and what else is wanted of it; its gradient is added, or overwrites what was
+    /// there if it is the first.
     fn wave(
         &mut self,
         parameters: &Parameters<'_, F>,
         rolls: &PianoRolls,
-        gradient: Option<&mut [F]>,
+        wanted: &mut Wanted<'_, F>,
         first: bool,
     ) {
         let Gru { architecture, weights, plan, workspace, phases, .. } = self;
         let (keys, rows) = (architecture.keys, plan.rows.len());
         let width = Outputs::<F>::width(keys);
-        let backward = gradient.is_some();
+        let backward = matches!(wanted, Wanted::Gradient(_));
         for (half, weights) in workspace.halves.iter_mut().zip(&*weights) {
             half.grow(weights, plan, backward);
         }
@@ -347,17 +367,26 @@ impl<F: Scalar> Gru<F> {
                 outputs.derivatives(rows, &workspace.weights, logits, d_states);
             });
         } else {
+            let predict = matches!(wanted, Wanted::Probabilities(_));
             spread(stretches, |(i, ((rows, logits), losses))| {
                 let logits = &mut logits[..rows.len() * width];
                 outputs.losses(rows, states_of(states, weights, i * STRETCH), logits, losses);
+                if predict {
+                    outputs.probabilities(rows, logits);
+                }
             });
+        }
+        if let Wanted::Probabilities(probabilities) = wanted {
+            for (row, logits) in plan.rows.iter().zip(workspace.logits.chunks_exact(width)) {
+                probabilities[row.step * keys..][..keys].copy_from_slice(&logits[..keys]);
+            }
         }
         for (row, loss) in plan.rows.iter().zip(&workspace.losses) {
             workspace.sums[row.place] += loss;
         }
         phases.outputs += begin.elapsed();
 
-        let Some(gradient) = gradient else { return };
+        let Wanted::Gradient(gradient) = wanted else { return };
         let begin = Instant::now();
         backward_pass(weights, plan, &mut workspace.halves);
         phases.backward += begin.elapsed();

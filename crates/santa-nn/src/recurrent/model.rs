@@ -94,6 +94,11 @@ impl<F: Scalar> SequenceModel<F> {
     pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
         self.gru.nll(theta, rolls)
     }
+    /// The probability of each key to be down at each step of other sequences, given the steps before:
+    /// [`Gru::probabilities`].
+    pub fn probabilities(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Vec<F>> {
+        self.gru.probabilities(theta, rolls)
+    }
 }
 
 impl<F: Scalar> Potential<F> for SequenceModel<F> {
