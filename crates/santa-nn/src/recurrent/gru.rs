@@ -1,25 +1,17 @@
-//! The GRU at work: loss and gradient of a batch of sequences.
+//! The GRU at work: loss, gradient and predictions of a batch of sequences.
 
-use super::architecture::{GATES, Gradient, GruArchitecture, Parameters};
-use super::backward::{Backward, Derivatives};
-use super::forward::{Forward, KEPT};
+use super::architecture::{Gradient, GruArchitecture, Parameters};
 use super::gradient::{HalfRows, Rows};
+use super::halves::{self, HalfWorkspace, cut, grow};
 use super::output::{Outputs, STRETCH};
-use super::pair;
-use super::plan::{Plan, Row};
+use super::plan::Plan;
 use super::rolls::PianoRolls;
 use super::weights::HalfWeights;
 use crate::kernels::{Buffer, Scalar, zeros};
 use crate::parallel::spread;
-use pulp::{Arch, Simd, WithSimd};
 use santa::{Batch, DataSize, Error, Layout, Result};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
-
-/// Hidden units from which a second core is asked for help. Measured on two cores: nothing gained with
-/// 100 units, 1.6 times the speed with 200.
-#[cfg(feature = "parallel")]
-const WORTH_HELP: usize = 128;
 
 /// What the loss of a batch is the mean of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,52 +94,12 @@ struct Workspace<F: Scalar> {
     blocks: [Buffer<F>; 3],
 }
 
-#[derive(Debug)]
-struct HalfWorkspace<F: Scalar> {
-    states: Buffer<F>,
-    kept: Buffer<F>,
-    gates: Buffer<F>,
-    d_states: Buffer<F>,
-    messages: Buffer<F>,
-    bias: Buffer<F>,
-}
-
-impl<F: Scalar> HalfWorkspace<F> {
-    /// Makes room for a wave.
-    fn grow(&mut self, weights: &HalfWeights<F>, plan: &Plan, backward: bool) {
-        let (rows, units) = (plan.rows.len(), &weights.units);
-        grow(&mut self.states, rows * units.stride);
-        if backward {
-            grow(&mut self.kept, rows * KEPT * units.stride);
-            grow(&mut self.gates, rows * units.gates);
-            grow(&mut self.d_states, rows * units.stride);
-            grow(&mut self.messages, rows * weights.backward[1].width());
-            grow(&mut self.bias, plan.groups.len() * GATES * units.stride);
-        }
-    }
-}
-
-fn grow<F: Scalar>(buffer: &mut Buffer<F>, len: usize) {
-    if buffer.len() < len {
-        // Not resized, which would copy what nobody reads.
-        *buffer = zeros(len);
-    }
-}
-
 impl<F: Scalar> Gru<F> {
     /// A network of these sizes.
     pub fn new(architecture: GruArchitecture) -> Result<Self> {
         let layout = architecture.layout()?;
-        let half = || HalfWorkspace {
-            states: zeros(0),
-            kept: zeros(0),
-            gates: zeros(0),
-            d_states: zeros(0),
-            messages: zeros(0),
-            bias: zeros(0),
-        };
         let workspace = Workspace {
-            halves: [half(), half()],
+            halves: [HalfWorkspace::new(), HalfWorkspace::new()],
             logits: zeros(0),
             losses: Vec::new(),
             sums: Vec::new(),
@@ -173,12 +125,7 @@ impl<F: Scalar> Gru<F> {
     /// Bytes of the buffers that it holds now.
     pub fn memory(&self) -> usize {
         let Workspace { halves, logits, output_bias, blocks, .. } = &self.workspace;
-        let of_half = |half: &HalfWorkspace<F>| {
-            let HalfWorkspace { states, kept, gates, d_states, messages, bias } = half;
-            let buffers = [states, kept, gates, d_states, messages, bias];
-            buffers.iter().map(|buffer| buffer.len()).sum::<usize>()
-        };
-        let elements = halves.iter().map(of_half).sum::<usize>()
+        let elements = halves.iter().map(HalfWorkspace::len).sum::<usize>()
             + blocks.iter().map(|block| block.len()).sum::<usize>()
             + self.weights.iter().map(HalfWeights::len).sum::<usize>()
             + logits.len()
@@ -335,7 +282,7 @@ impl<F: Scalar> Gru<F> {
         let weights = &*weights;
 
         let begin = Instant::now();
-        forward(weights, plan, rolls, &mut workspace.halves, backward);
+        halves::forward(weights, plan, rolls, &mut workspace.halves, backward);
         phases.forward += begin.elapsed();
 
         let begin = Instant::now();
@@ -388,7 +335,7 @@ impl<F: Scalar> Gru<F> {
 
         let Wanted::Gradient(gradient) = wanted else { return };
         let begin = Instant::now();
-        backward_pass(weights, plan, &mut workspace.halves);
+        halves::backward(weights, plan, &mut workspace.halves);
         phases.backward += begin.elapsed();
 
         let begin = Instant::now();
@@ -420,123 +367,4 @@ fn states_of<'a, F: Scalar>(
     row: usize,
 ) -> [&'a [F]; 2] {
     [0, 1].map(|half| &states[half][row * weights[half].units.stride..])
-}
-
-/// Cuts off the part of a group.
-fn cut<'a, F>(rest: &mut &'a mut [F], len: usize) -> &'a mut [F] {
-    let (now, later) = std::mem::take(rest).split_at_mut(len);
-    *rest = later;
-    now
-}
-
-/// The states of all groups.
-fn forward<F: Scalar>(
-    weights: &[HalfWeights<F>; 2],
-    plan: &Plan,
-    rolls: &PianoRolls,
-    halves: &mut [HalfWorkspace<F>; 2],
-    keep: bool,
-) {
-    let mut rest = halves.each_mut().map(|half| (&mut half.states[..], &mut half.kept[..]));
-    let groups = plan.groups.iter().map(|group| {
-        let rows = &plan.rows[group.rows.clone()];
-        let counts = &plan.counts[group.times.clone()];
-        let halves = [0, 1].map(|half| {
-            let stride = weights[half].units.stride;
-            let kept = if keep { rows.len() * KEPT * stride } else { 0 };
-            let (states, all_kept) = &mut rest[half];
-            (cut(states, rows.len() * stride), cut(all_kept, kept))
-        });
-        ForwardGroup { weights, rolls, rows, counts, halves }
-    });
-    spread(groups.collect(), |group| Arch::new().dispatch(group));
-}
-
-struct ForwardGroup<'a, F: Scalar> {
-    weights: &'a [HalfWeights<F>; 2],
-    rolls: &'a PianoRolls,
-    rows: &'a [Row],
-    counts: &'a [usize],
-    halves: [(&'a mut [F], &'a mut [F]); 2],
-}
-
-impl<F: Scalar> WithSimd for ForwardGroup<'_, F> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let ForwardGroup { weights: [a, b], rolls, rows, counts, halves } = self;
-        let [in_a, in_b] = halves;
-        let mut first = Forward::new(simd, a, rolls, (rows, counts), in_a.0, in_a.1);
-        let mut second = Forward::new(simd, b, rolls, (rows, counts), in_b.0, in_b.1);
-        run_pair(&mut first, &mut second, counts.len() - 1, a.units.len + b.units.len);
-    }
-}
-
-/// The derivatives of all groups.
-fn backward_pass<F: Scalar>(
-    weights: &[HalfWeights<F>; 2],
-    plan: &Plan,
-    halves: &mut [HalfWorkspace<F>; 2],
-) {
-    let mut rest = halves.each_mut().map(|half| Derivatives {
-        states: &half.states,
-        kept: &mut half.kept,
-        gates: &mut half.gates,
-        d_states: &mut half.d_states,
-        messages: &mut half.messages,
-        bias: &mut half.bias,
-    });
-    let groups = plan.groups.iter().map(|group| {
-        let counts = &plan.counts[group.times.clone()];
-        let rows = group.rows.len();
-        let derivatives = [0, 1].map(|half| {
-            let units = &weights[half].units;
-            let other = weights[half].backward[1].width();
-            let rest = &mut rest[half];
-            let (states, later) = rest.states.split_at(rows * units.stride);
-            rest.states = later;
-            Derivatives {
-                states,
-                kept: cut(&mut rest.kept, rows * KEPT * units.stride),
-                gates: cut(&mut rest.gates, rows * units.gates),
-                d_states: cut(&mut rest.d_states, rows * units.stride),
-                messages: cut(&mut rest.messages, rows * other),
-                bias: cut(&mut rest.bias, GATES * units.stride),
-            }
-        });
-        BackwardGroup { weights, counts, derivatives }
-    });
-    spread(groups.collect(), |group| Arch::new().dispatch(group));
-}
-
-struct BackwardGroup<'a, F: Scalar> {
-    weights: &'a [HalfWeights<F>; 2],
-    counts: &'a [usize],
-    derivatives: [Derivatives<'a, F>; 2],
-}
-
-impl<F: Scalar> WithSimd for BackwardGroup<'_, F> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let BackwardGroup { weights: [a, b], counts, derivatives: [in_a, in_b] } = self;
-        let mut first = Backward::new(simd, a, counts, in_a);
-        let mut second = Backward::new(simd, b, counts, in_b);
-        run_pair(&mut first, &mut second, counts.len() - 1, a.units.len + b.units.len);
-    }
-}
-
-/// All steps of two halves, on one core or two.
-fn run_pair<'a, F: Scalar, H: pair::Half<'a, F>>(
-    first: &mut H,
-    second: &mut H,
-    steps: usize,
-    hidden: usize,
-) {
-    #[cfg(feature = "parallel")]
-    if hidden >= WORTH_HELP && rayon::current_num_threads() > 1 {
-        return pair::run_helped(first, second, steps);
-    }
-    let _ = hidden;
-    pair::run(first, second, steps);
 }
