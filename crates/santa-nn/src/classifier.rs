@@ -6,8 +6,9 @@ use crate::kernels::{Buffer, Scalar};
 use crate::layers::Pass;
 use crate::loss;
 use crate::network::Network;
+use crate::target::check_replacement;
 use santa::noise::Purpose;
-use santa::{Batch, DataSize, Error, Potential, Prior, Result, Target};
+use santa::{Batch, DataSize, Potential, Prior, Result, Target};
 
 /// The negative log-likelihood of a data set under a classifying network, through minibatches.
 ///
@@ -59,14 +60,7 @@ impl<F: Scalar> Classifier<F> {
     /// The same model with other groups, priors or learning rates on a target of the same layout and
     /// size.
     pub fn with_target(mut self, target: Target) -> Result<Self> {
-        if target.layout() != self.target.layout() || target.data_size() != self.target.data_size()
-        {
-            return Err(Error::Structure(
-                "the target has another layout or number of data than the model: begin from \
-                 `model.target().clone()`"
-                    .into(),
-            ));
-        }
+        check_replacement(&self.target, &target)?;
         self.target = target;
         Ok(self)
     }

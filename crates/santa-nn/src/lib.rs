@@ -21,6 +21,7 @@ mod loss;
 mod network;
 mod parallel;
 pub mod recurrent;
+mod target;
 mod variational;
 
 pub use architecture::{Architecture, Convolution, Layer, Pooling};

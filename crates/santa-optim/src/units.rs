@@ -151,6 +151,9 @@ pub(crate) fn rest_factor(integrator: Integrator, alpha: f64) -> f64 {
 }
 
 /// Step size of first-order samplers: what multiplies the gradient.
+///
+/// In files of settings `{ eta = 1e-6 }` or `{ lr = 0.1 }`, with a [`Schedule`] or a number. A number
+/// alone is refused: it would not say which of the two it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rate {

@@ -1,25 +1,17 @@
-//! The GRU at work: loss and gradient of a batch of sequences.
+//! The GRU at work: loss, gradient and predictions of a batch of sequences.
 
-use super::architecture::{GATES, Gradient, GruArchitecture, Parameters};
-use super::backward::{Backward, Derivatives};
-use super::forward::{Forward, KEPT};
+use super::architecture::{Gradient, GruArchitecture, Parameters};
 use super::gradient::{HalfRows, Rows};
+use super::halves::{self, HalfWorkspace, cut, grow};
 use super::output::{Outputs, STRETCH};
-use super::pair;
-use super::plan::{Plan, Row};
+use super::plan::Plan;
 use super::rolls::PianoRolls;
 use super::weights::HalfWeights;
 use crate::kernels::{Buffer, Scalar, zeros};
 use crate::parallel::spread;
-use pulp::{Arch, Simd, WithSimd};
 use santa::{Batch, DataSize, Error, Layout, Result};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
-
-/// Hidden units from which a second core is asked for help. Measured on two cores: nothing gained with
-/// 100 units, 1.6 times the speed with 200.
-#[cfg(feature = "parallel")]
-const WORTH_HELP: usize = 128;
 
 /// What the loss of a batch is the mean of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,10 +68,18 @@ pub struct Phases {
     pub gradient: Duration,
 }
 
+/// What a pass is for, besides the loss.
+enum Wanted<'a, F> {
+    Loss,
+    Gradient(&'a mut [F]),
+    /// Of all keys at all steps, in the order of the rolls.
+    Probabilities(&'a mut [F]),
+}
+
 #[derive(Debug)]
 struct Workspace<F: Scalar> {
     halves: [HalfWorkspace<F>; 2],
-    /// Logits, then the derivatives by them.
+    /// Logits, then the derivatives by them, or probabilities.
     logits: Buffer<F>,
     /// The loss of each row.
     losses: Vec<f64>,
@@ -94,52 +94,12 @@ struct Workspace<F: Scalar> {
     blocks: [Buffer<F>; 3],
 }
 
-#[derive(Debug)]
-struct HalfWorkspace<F: Scalar> {
-    states: Buffer<F>,
-    kept: Buffer<F>,
-    gates: Buffer<F>,
-    d_states: Buffer<F>,
-    messages: Buffer<F>,
-    bias: Buffer<F>,
-}
-
-impl<F: Scalar> HalfWorkspace<F> {
-    /// Makes room for a wave.
-    fn grow(&mut self, weights: &HalfWeights<F>, plan: &Plan, backward: bool) {
-        let (rows, units) = (plan.rows.len(), &weights.units);
-        grow(&mut self.states, rows * units.stride);
-        if backward {
-            grow(&mut self.kept, rows * KEPT * units.stride);
-            grow(&mut self.gates, rows * units.gates);
-            grow(&mut self.d_states, rows * units.stride);
-            grow(&mut self.messages, rows * weights.backward[1].width());
-            grow(&mut self.bias, plan.groups.len() * GATES * units.stride);
-        }
-    }
-}
-
-fn grow<F: Scalar>(buffer: &mut Buffer<F>, len: usize) {
-    if buffer.len() < len {
-        // Not resized, which would copy what nobody reads.
-        *buffer = zeros(len);
-    }
-}
-
 impl<F: Scalar> Gru<F> {
     /// A network of these sizes.
     pub fn new(architecture: GruArchitecture) -> Result<Self> {
         let layout = architecture.layout()?;
-        let half = || HalfWorkspace {
-            states: zeros(0),
-            kept: zeros(0),
-            gates: zeros(0),
-            d_states: zeros(0),
-            messages: zeros(0),
-            bias: zeros(0),
-        };
         let workspace = Workspace {
-            halves: [half(), half()],
+            halves: [HalfWorkspace::new(), HalfWorkspace::new()],
             logits: zeros(0),
             losses: Vec::new(),
             sums: Vec::new(),
@@ -165,12 +125,7 @@ impl<F: Scalar> Gru<F> {
     /// Bytes of the buffers that it holds now.
     pub fn memory(&self) -> usize {
         let Workspace { halves, logits, output_bias, blocks, .. } = &self.workspace;
-        let of_half = |half: &HalfWorkspace<F>| {
-            let HalfWorkspace { states, kept, gates, d_states, messages, bias } = half;
-            let buffers = [states, kept, gates, d_states, messages, bias];
-            buffers.iter().map(|buffer| buffer.len()).sum::<usize>()
-        };
-        let elements = halves.iter().map(of_half).sum::<usize>()
+        let elements = halves.iter().map(HalfWorkspace::len).sum::<usize>()
             + blocks.iter().map(|block| block.len()).sum::<usize>()
             + self.weights.iter().map(HalfWeights::len).sum::<usize>()
             + logits.len()
@@ -195,7 +150,7 @@ impl<F: Scalar> Gru<F> {
         batch: &Batch<'_>,
         normalisation: Normalisation,
     ) -> Result<f64> {
-        self.run(theta, rolls, batch, normalisation, None)
+        self.run(theta, rolls, batch, normalisation, Wanted::Loss)
     }
 
     /// The loss of some sequences, and its gradient.
@@ -208,13 +163,24 @@ impl<F: Scalar> Gru<F> {
         gradient: &mut [F],
     ) -> Result<f64> {
         self.layout.check_len("the gradient", gradient.len())?;
-        self.run(theta, rolls, batch, normalisation, Some(gradient))
+        self.run(theta, rolls, batch, normalisation, Wanted::Gradient(gradient))
     }
 
     /// The negative log-likelihood of all sequences.
     pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
-        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, None)?;
+        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, Wanted::Loss)?;
         Ok(Nll { sum: self.workspace.sums.iter().sum(), steps: rolls.steps() })
+    }
+
+    /// The probability of each key to be down at each step of all sequences, given the steps before:
+    /// total steps x keys, in the order of the rolls.
+    ///
+    /// [`PianoRolls::nll_of_probabilities`] scores them, or their average over several parameters.
+    pub fn probabilities(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Vec<F>> {
+        let mut probabilities = vec![F::ZERO; rolls.steps() * rolls.keys()];
+        let wanted = Wanted::Probabilities(&mut probabilities);
+        self.run(theta, rolls, &Batch::full(), Normalisation::StepMean, wanted)?;
+        Ok(probabilities)
     }
 
     /// Refuses music on another number of keys.
@@ -232,7 +198,7 @@ impl<F: Scalar> Gru<F> {
         rolls: &PianoRolls,
         batch: &Batch<'_>,
         normalisation: Normalisation,
-        gradient: Option<&mut [F]>,
+        wanted: Wanted<'_, F>,
     ) -> Result<f64> {
         self.layout.check_len("theta", theta.len())?;
         self.check_rolls(rolls)?;
@@ -240,10 +206,10 @@ impl<F: Scalar> Gru<F> {
         #[cfg(feature = "parallel")]
         {
             // In the pool from the beginning to the end, instead of once for each phase.
-            Ok(rayon::scope(|_| self.step(theta, rolls, batch, normalisation, gradient)))
+            Ok(rayon::scope(|_| self.step(theta, rolls, batch, normalisation, wanted)))
         }
         #[cfg(not(feature = "parallel"))]
-        Ok(self.step(theta, rolls, batch, normalisation, gradient))
+        Ok(self.step(theta, rolls, batch, normalisation, wanted))
     }
 
     fn step(
@@ -252,11 +218,11 @@ impl<F: Scalar> Gru<F> {
         rolls: &PianoRolls,
         batch: &Batch<'_>,
         normalisation: Normalisation,
-        mut gradient: Option<&mut [F]>,
+        mut wanted: Wanted<'_, F>,
     ) -> f64 {
         let parameters = Parameters::new(self.architecture, theta);
         let begin = Instant::now();
-        self.prepare(&parameters, gradient.is_some());
+        self.prepare(&parameters, matches!(wanted, Wanted::Gradient(_)));
         self.phases = Phases { prepare: begin.elapsed(), ..Phases::default() };
         let sequences = batch.len(rolls.len());
         let total: usize = batch.iter(rolls.len()).map(|i| rolls.steps_of(i)).sum();
@@ -276,7 +242,7 @@ impl<F: Scalar> Gru<F> {
         self.plan.start(rolls, batch.iter(rolls.len()));
         let mut first = true;
         while self.plan.next_wave(rolls) {
-            self.wave(&parameters, rolls, gradient.as_deref_mut(), first);
+            self.wave(&parameters, rolls, &mut wanted, first);
             first = false;
         }
         let losses = batch.iter(rolls.len()).zip(&self.workspace.sums);
@@ -295,18 +261,19 @@ impl<F: Scalar> Gru<F> {
         });
     }
 
-    /// The loss of a wave; its gradient is added, or overwrites what was there if it is the first.
+    /// The loss of a wave, and what else is wanted of it; its gradient is added, or overwrites what was
+    /// there if it is the first.
     fn wave(
         &mut self,
         parameters: &Parameters<'_, F>,
         rolls: &PianoRolls,
-        gradient: Option<&mut [F]>,
+        wanted: &mut Wanted<'_, F>,
         first: bool,
     ) {
         let Gru { architecture, weights, plan, workspace, phases, .. } = self;
         let (keys, rows) = (architecture.keys, plan.rows.len());
         let width = Outputs::<F>::width(keys);
-        let backward = gradient.is_some();
+        let backward = matches!(wanted, Wanted::Gradient(_));
         for (half, weights) in workspace.halves.iter_mut().zip(&*weights) {
             half.grow(weights, plan, backward);
         }
@@ -315,7 +282,7 @@ impl<F: Scalar> Gru<F> {
         let weights = &*weights;
 
         let begin = Instant::now();
-        forward(weights, plan, rolls, &mut workspace.halves, backward);
+        halves::forward(weights, plan, rolls, &mut workspace.halves, backward);
         phases.forward += begin.elapsed();
 
         let begin = Instant::now();
@@ -347,19 +314,28 @@ impl<F: Scalar> Gru<F> {
                 outputs.derivatives(rows, &workspace.weights, logits, d_states);
             });
         } else {
+            let predict = matches!(wanted, Wanted::Probabilities(_));
             spread(stretches, |(i, ((rows, logits), losses))| {
                 let logits = &mut logits[..rows.len() * width];
                 outputs.losses(rows, states_of(states, weights, i * STRETCH), logits, losses);
+                if predict {
+                    outputs.probabilities(rows, logits);
+                }
             });
+        }
+        if let Wanted::Probabilities(probabilities) = wanted {
+            for (row, logits) in plan.rows.iter().zip(workspace.logits.chunks_exact(width)) {
+                probabilities[row.step * keys..][..keys].copy_from_slice(&logits[..keys]);
+            }
         }
         for (row, loss) in plan.rows.iter().zip(&workspace.losses) {
             workspace.sums[row.place] += loss;
         }
         phases.outputs += begin.elapsed();
 
-        let Some(gradient) = gradient else { return };
+        let Wanted::Gradient(gradient) = wanted else { return };
         let begin = Instant::now();
-        backward_pass(weights, plan, &mut workspace.halves);
+        halves::backward(weights, plan, &mut workspace.halves);
         phases.backward += begin.elapsed();
 
         let begin = Instant::now();
@@ -391,123 +367,4 @@ fn states_of<'a, F: Scalar>(
     row: usize,
 ) -> [&'a [F]; 2] {
     [0, 1].map(|half| &states[half][row * weights[half].units.stride..])
-}
-
-/// Cuts off the part of a group.
-fn cut<'a, F>(rest: &mut &'a mut [F], len: usize) -> &'a mut [F] {
-    let (now, later) = std::mem::take(rest).split_at_mut(len);
-    *rest = later;
-    now
-}
-
-/// The states of all groups.
-fn forward<F: Scalar>(
-    weights: &[HalfWeights<F>; 2],
-    plan: &Plan,
-    rolls: &PianoRolls,
-    halves: &mut [HalfWorkspace<F>; 2],
-    keep: bool,
-) {
-    let mut rest = halves.each_mut().map(|half| (&mut half.states[..], &mut half.kept[..]));
-    let groups = plan.groups.iter().map(|group| {
-        let rows = &plan.rows[group.rows.clone()];
-        let counts = &plan.counts[group.times.clone()];
-        let halves = [0, 1].map(|half| {
-            let stride = weights[half].units.stride;
-            let kept = if keep { rows.len() * KEPT * stride } else { 0 };
-            let (states, all_kept) = &mut rest[half];
-            (cut(states, rows.len() * stride), cut(all_kept, kept))
-        });
-        ForwardGroup { weights, rolls, rows, counts, halves }
-    });
-    spread(groups.collect(), |group| Arch::new().dispatch(group));
-}
-
-struct ForwardGroup<'a, F: Scalar> {
-    weights: &'a [HalfWeights<F>; 2],
-    rolls: &'a PianoRolls,
-    rows: &'a [Row],
-    counts: &'a [usize],
-    halves: [(&'a mut [F], &'a mut [F]); 2],
-}
-
-impl<F: Scalar> WithSimd for ForwardGroup<'_, F> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let ForwardGroup { weights: [a, b], rolls, rows, counts, halves } = self;
-        let [in_a, in_b] = halves;
-        let mut first = Forward::new(simd, a, rolls, (rows, counts), in_a.0, in_a.1);
-        let mut second = Forward::new(simd, b, rolls, (rows, counts), in_b.0, in_b.1);
-        run_pair(&mut first, &mut second, counts.len() - 1, a.units.len + b.units.len);
-    }
-}
-
-/// The derivatives of all groups.
-fn backward_pass<F: Scalar>(
-    weights: &[HalfWeights<F>; 2],
-    plan: &Plan,
-    halves: &mut [HalfWorkspace<F>; 2],
-) {
-    let mut rest = halves.each_mut().map(|half| Derivatives {
-        states: &half.states,
-        kept: &mut half.kept,
-        gates: &mut half.gates,
-        d_states: &mut half.d_states,
-        messages: &mut half.messages,
-        bias: &mut half.bias,
-    });
-    let groups = plan.groups.iter().map(|group| {
-        let counts = &plan.counts[group.times.clone()];
-        let rows = group.rows.len();
-        let derivatives = [0, 1].map(|half| {
-            let units = &weights[half].units;
-            let other = weights[half].backward[1].width();
-            let rest = &mut rest[half];
-            let (states, later) = rest.states.split_at(rows * units.stride);
-            rest.states = later;
-            Derivatives {
-                states,
-                kept: cut(&mut rest.kept, rows * KEPT * units.stride),
-                gates: cut(&mut rest.gates, rows * units.gates),
-                d_states: cut(&mut rest.d_states, rows * units.stride),
-                messages: cut(&mut rest.messages, rows * other),
-                bias: cut(&mut rest.bias, GATES * units.stride),
-            }
-        });
-        BackwardGroup { weights, counts, derivatives }
-    });
-    spread(groups.collect(), |group| Arch::new().dispatch(group));
-}
-
-struct BackwardGroup<'a, F: Scalar> {
-    weights: &'a [HalfWeights<F>; 2],
-    counts: &'a [usize],
-    derivatives: [Derivatives<'a, F>; 2],
-}
-
-impl<F: Scalar> WithSimd for BackwardGroup<'_, F> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let BackwardGroup { weights: [a, b], counts, derivatives: [in_a, in_b] } = self;
-        let mut first = Backward::new(simd, a, counts, in_a);
-        let mut second = Backward::new(simd, b, counts, in_b);
-        run_pair(&mut first, &mut second, counts.len() - 1, a.units.len + b.units.len);
-    }
-}
-
-/// All steps of two halves, on one core or two.
-fn run_pair<'a, F: Scalar, H: pair::Half<'a, F>>(
-    first: &mut H,
-    second: &mut H,
-    steps: usize,
-    hidden: usize,
-) {
-    #[cfg(feature = "parallel")]
-    if hidden >= WORTH_HELP && rayon::current_num_threads() > 1 {
-        return pair::run_helped(first, second, steps);
-    }
-    let _ = hidden;
-    pair::run(first, second, steps);
 }

@@ -18,6 +18,7 @@ mod backward;
 mod forward;
 mod gradient;
 mod gru;
+mod halves;
 mod model;
 mod output;
 mod pair;

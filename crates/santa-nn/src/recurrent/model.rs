@@ -4,7 +4,8 @@ use super::architecture::{GruArchitecture, GruInitialisation};
 use super::gru::{Gru, Nll, Normalisation};
 use super::rolls::PianoRolls;
 use crate::kernels::{Buffer, Scalar};
-use santa::{Batch, DataSize, Error, Potential, Prior, Result, Target};
+use crate::target::check_replacement;
+use santa::{Batch, DataSize, Potential, Prior, Result, Target};
 
 /// The negative log-likelihood of sequences under a GRU, through minibatches of whole sequences.
 ///
@@ -60,14 +61,7 @@ impl<F: Scalar> SequenceModel<F> {
     /// The same model with other groups, priors or learning rates on a target of the same layout and
     /// size.
     pub fn with_target(mut self, target: Target) -> Result<Self> {
-        if target.layout() != self.target.layout() || target.data_size() != self.target.data_size()
-        {
-            return Err(Error::Structure(
-                "the target has another layout or number of data than the model: begin from \
-                 `model.target().clone()`"
-                    .into(),
-            ));
-        }
+        check_replacement(&self.target, &target)?;
         self.target = target;
         Ok(self)
     }
@@ -93,6 +87,11 @@ impl<F: Scalar> SequenceModel<F> {
     /// The negative log-likelihood of other sequences.
     pub fn nll(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Nll> {
         self.gru.nll(theta, rolls)
+    }
+    /// The probability of each key to be down at each step of other sequences, given the steps before:
+    /// [`Gru::probabilities`].
+    pub fn probabilities(&mut self, theta: &[F], rolls: &PianoRolls) -> Result<Vec<F>> {
+        self.gru.probabilities(theta, rolls)
     }
 }
 

@@ -65,7 +65,7 @@ impl<F: Scalar> Outputs<'_, F> {
     ) {
         let width = Self::width(self.keys);
         for (row, logits) in rows.iter().zip(logits.chunks_exact_mut(width)) {
-            Arch::new().dispatch(Derivative { weight: weights[row.place], logits });
+            Arch::new().dispatch(Sigmoids { weight: weights[row.place], logits });
             self.reverse(row, logits);
             logits[self.keys..].fill(F::ZERO);
         }
@@ -73,6 +73,15 @@ impl<F: Scalar> Outputs<'_, F> {
             let size = [rows.len(), half.units.stride, self.keys];
             let logits = View::rows(logits, width);
             multiply(size, logits, &half.output_backward, Start::Zero, d_states, false);
+        }
+    }
+
+    /// From the logits that [`Outputs::losses`] left to the probabilities that keys are down.
+    pub fn probabilities(&self, rows: &[Row], logits: &mut [F]) {
+        let width = Self::width(self.keys);
+        for (row, logits) in rows.iter().zip(logits.chunks_exact_mut(width)) {
+            self.reverse(row, logits);
+            Arch::new().dispatch(Sigmoids { weight: F::ONE, logits });
         }
     }
 
@@ -110,12 +119,13 @@ impl<F: Scalar> WithSimd for Loss<'_, F> {
     }
 }
 
-struct Derivative<'a, F> {
+/// The sigmoids of logits, times a weight.
+struct Sigmoids<'a, F> {
     weight: F,
     logits: &'a mut [F],
 }
 
-impl<F: Scalar> WithSimd for Derivative<'_, F> {
+impl<F: Scalar> WithSimd for Sigmoids<'_, F> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {

@@ -1,8 +1,13 @@
 //! Music as binary sequences.
 
+use super::gru::Nll;
 use santa::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The logarithm below which that of a probability counts as this: of the smallest normal `f64`, so
+/// that a probability of zero does not make a sum infinite.
+const LOG_FLOOR: f64 = -708.396_418_532_264_1;
 
 /// Sequences of steps at which each of a number of keys is down or not.
 ///
@@ -111,6 +116,45 @@ impl PianoRolls {
         &self.values[range.start * self.keys..range.end * self.keys]
     }
 
+    /// The negative log-likelihood under given probabilities that keys are down, total steps x keys, as
+    /// [`Gru::probabilities`](super::Gru::probabilities) gives them: for averages of predictions.
+    ///
+    /// What had no probability at all costs 708.4, minus the logarithm of the smallest normal `f64`.
+    /// That is also the price of a key that is up where rounding made its probability to be down 1: in
+    /// `f32` from odds of 2^24 on.
+    ///
+    /// ```
+    /// use santa_nn::PianoRolls;
+    ///
+    /// let rolls = PianoRolls::new(2, vec![1, 0, 0, 0], vec![0, 2])?;
+    /// let nll = rolls.nll_of_probabilities(&[0.5, 0.0, 0.0, 0.5])?;
+    /// assert!((nll.sum - 4f64.ln()).abs() < 1e-15 && nll.steps == 2);
+    /// assert!(rolls.nll_of_probabilities(&[0.5, 0.0, 0.0, 1.5]).is_err());
+    /// # Ok::<(), santa::Error>(())
+    /// ```
+    pub fn nll_of_probabilities(&self, probabilities: &[f64]) -> Result<Nll> {
+        let (steps, keys) = (self.steps(), self.keys);
+        if probabilities.len() != self.values.len() {
+            return Err(Error::Structure(format!(
+                "{} probabilities for piano rolls of {steps} steps and {keys} keys",
+                probabilities.len()
+            )));
+        }
+        if let Some(i) = probabilities.iter().position(|p| !(0.0..=1.0).contains(p)) {
+            return Err(Error::Structure(format!(
+                "step {}, key {} is down with probability {}; it must lie between 0 and 1",
+                i / keys,
+                i % keys,
+                probabilities[i]
+            )));
+        }
+        let sum = self.values.iter().zip(probabilities).fold(0.0, |sum, (x, p)| {
+            let log = if *x == 1 { p.ln() } else { (-p).ln_1p() };
+            sum - log.max(LOG_FLOOR)
+        });
+        Ok(Nll { sum, steps })
+    }
+
     /// The steps of a sequence, counted through all sequences.
     pub(super) fn range(&self, sequence: usize) -> Range<usize> {
         self.offsets[sequence]..self.offsets[sequence + 1]
@@ -130,6 +174,31 @@ mod tests {
         let rolls = PianoRolls::new(2, vec![0, 1, 1, 1, 0, 0], vec![0, 1, 3]).unwrap();
         assert_eq!(rolls.sequence(1), [1, 1, 0, 0]);
         assert_eq!((rolls.down(0), rolls.down(1), rolls.down(2)), (&[1][..], &[0, 1][..], &[][..]));
+    }
+
+    #[test]
+    fn impossible_keys_cost_much_but_not_everything() {
+        let rolls = PianoRolls::new(2, vec![1, 0, 1, 0], vec![0, 2]).unwrap();
+        let sum = |p: [f64; 4]| rolls.nll_of_probabilities(&p).unwrap().sum;
+        assert_eq!(sum([1.0, 0.0, 1.0, 0.0]), 0.0);
+        assert_eq!(sum([0.0, 0.0, 1.0, 1.0]), -2.0 * LOG_FLOOR);
+        assert_eq!(LOG_FLOOR, f64::MIN_POSITIVE.ln());
+        // Small probabilities are not lost beside 1.
+        assert_eq!(sum([1.0, 1e-20, 1.0, 0.0]), 1e-20);
+    }
+
+    #[test]
+    fn probabilities_that_do_not_fit_are_refused_with_the_reason() {
+        let rolls = PianoRolls::new(2, vec![1, 0, 1, 0], vec![0, 2]).unwrap();
+        for (probabilities, reason) in [
+            (vec![0.5; 3], "3 probabilities for piano rolls of 2 steps and 2 keys"),
+            (vec![0.5, 0.5, 0.5, 1.5], "step 1, key 1 is down with probability 1.5"),
+            (vec![0.5, -0.1, 0.5, 0.5], "step 0, key 1"),
+            (vec![f64::NAN, 0.5, 0.5, 0.5], "step 0, key 0 is down with probability NaN"),
+        ] {
+            let error = rolls.nll_of_probabilities(&probabilities).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
     }
 
     #[test]

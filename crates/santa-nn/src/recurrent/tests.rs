@@ -1,5 +1,6 @@
 //! Losses and gradients against the reference, differences, and themselves.
 
+use super::architecture::Parameters;
 use super::reference::step_losses;
 use super::*;
 use crate::kernels::Scalar;
@@ -119,6 +120,68 @@ fn gradients_match_differences_of_the_reference_for_every_parameter() {
     }
 }
 
+/// The probabilities of all keys at all steps, straight from the equations.
+fn reference_probabilities(
+    architecture: GruArchitecture,
+    theta: &[f64],
+    rolls: &PianoRolls,
+) -> Vec<f64> {
+    let GruArchitecture { keys, hidden } = architecture;
+    let Parameters { output, output_bias, .. } = Parameters::new(architecture, theta);
+    let mut probabilities = Vec::new();
+    for sequence in 0..rolls.len() {
+        step_losses(architecture, theta, rolls.sequence(sequence), |h| {
+            probabilities.extend((0..keys).map(|k| {
+                let logit = (0..hidden).map(|j| h[j] * output[j * keys + k]).sum::<f64>();
+                1.0 / (1.0 + (-logit - output_bias[k]).exp())
+            }));
+        });
+    }
+    probabilities
+}
+
+#[test]
+fn probabilities_are_those_of_the_equations_in_the_order_of_the_rolls() {
+    for (keys, hidden) in SIZES {
+        let architecture = GruArchitecture { keys, hidden };
+        let mut gru = Gru::<f64>::new(architecture).unwrap();
+        let theta = parameters::<f64>(gru.layout());
+        // The last has more than a stretch of rows, and more than a group.
+        for lengths in [&[1][..], &[2, 3], &[4, 1, 7, 2, 7, 3, 90, 5, 33]] {
+            let rolls = music(keys, lengths);
+            let probabilities = gru.probabilities(&theta, &rolls).unwrap();
+            let expected = reference_probabilities(architecture, &theta, &rolls);
+            assert_eq!(probabilities.len(), expected.len());
+            for (i, (p, expected)) in probabilities.iter().zip(&expected).enumerate() {
+                assert!((p - expected).abs() < 1e-13, "step {}: {p} {expected}", i / keys);
+            }
+        }
+    }
+}
+
+/// How far the likelihood of the probabilities is from that of the network, as a share of it.
+fn disagreement<F: Scalar>(architecture: GruArchitecture, rolls: &PianoRolls) -> f64 {
+    let mut gru = Gru::<F>::new(architecture).unwrap();
+    let theta = parameters::<F>(gru.layout());
+    let probabilities = gru.probabilities(&theta, rolls).unwrap();
+    let wide: Vec<f64> = probabilities.iter().map(|p| p.to_f64()).collect();
+    let scored = rolls.nll_of_probabilities(&wide).unwrap();
+    let nll = gru.nll(&theta, rolls).unwrap();
+    assert_eq!(scored.steps, nll.steps);
+    (scored.sum / nll.sum - 1.0).abs()
+}
+
+#[test]
+fn the_likelihood_of_probabilities_is_that_of_the_network() {
+    // The second one comes in several waves.
+    for (keys, hidden, lengths) in [(88, 70, &[40, 7, 60, 1][..]), (4, 20, &[700; 14])] {
+        let (architecture, rolls) = (GruArchitecture { keys, hidden }, music(keys, lengths));
+        let (narrow, wide) =
+            (disagreement::<f32>(architecture, &rolls), disagreement::<f64>(architecture, &rolls));
+        assert!(wide < 1e-13 && narrow < 1e-6, "{wide:e} {narrow:e}");
+    }
+}
+
 /// Enough sequences for several waves.
 #[test]
 fn a_batch_in_several_waves_has_the_mean_gradient_of_its_sequences() {
@@ -205,6 +268,26 @@ fn gradients_have_the_same_bits_for_any_number_of_threads() {
     same_bits::<f64>();
 }
 
+fn same_probabilities<F: Scalar>() {
+    let architecture = GruArchitecture { keys: 11, hidden: 130 };
+    let rolls = music(11, &[90, 3, 40, 60, 61, 1, 300]);
+    let theta = architecture.initial::<F>(GruInitialisation::default(), 1, 0).unwrap();
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| Gru::<F>::new(architecture).unwrap().probabilities(&theta, &rolls).unwrap())
+    };
+    let alone = run(1);
+    for threads in [2, 3, 4] {
+        assert!(run(threads) == alone, "{threads} threads");
+    }
+}
+
+#[test]
+fn probabilities_have_the_same_bits_for_any_number_of_threads() {
+    same_probabilities::<f32>();
+    same_probabilities::<f64>();
+}
+
 #[test]
 fn bad_input_is_refused_with_the_reason() {
     let mut gru = Gru::<f64>::new(GruArchitecture { keys: 3, hidden: 2 }).unwrap();
@@ -214,16 +297,15 @@ fn bad_input_is_refused_with_the_reason() {
     let mean = Normalisation::SequenceMean;
     let full = Batch::full();
     let long = vec![0.0; dim + 1];
-    let mut errors = Vec::new();
-    errors.push((gru.loss(&long, &rolls, &full, mean), "theta has"));
-    errors
-        .push((gru.loss_gradient(&theta, &rolls, &full, mean, &mut long.clone()), "the gradient"));
-    errors.push((gru.loss(&theta, &music(4, &[2]), &full, mean), "4 keys, the network 3"));
-    errors.push((gru.loss(&theta, &rolls, &Batch::of(&[2]), mean), "datum 2"));
-    errors.push((
-        gru.loss_gradient(&theta, &rolls, &Batch::of(&[]), mean, &mut gradient),
-        "batch is empty",
-    ));
+    let errors = [
+        (gru.loss(&long, &rolls, &full, mean), "theta has"),
+        (gru.loss_gradient(&theta, &rolls, &full, mean, &mut long.clone()), "the gradient"),
+        (gru.loss(&theta, &music(4, &[2]), &full, mean), "4 keys, the network 3"),
+        (gru.loss(&theta, &rolls, &Batch::of(&[2]), mean), "datum 2"),
+        (gru.loss_gradient(&theta, &rolls, &Batch::of(&[]), mean, &mut gradient), "batch is empty"),
+        (gru.probabilities(&long, &rolls).map(|p| p[0]), "theta has"),
+        (gru.probabilities(&theta, &music(4, &[2])).map(|p| p[0]), "4 keys, the network 3"),
+    ];
     for (result, reason) in errors {
         let error = result.unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");

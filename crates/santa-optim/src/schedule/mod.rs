@@ -1,5 +1,7 @@
 //! Values that change with the step: learning rates and inverse temperatures, as plain data.
 
+mod read;
+
 use crate::error::{Error, Result, check};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
@@ -24,8 +26,21 @@ use std::f64::consts::PI;
 /// let text = toml::to_string(&beta).unwrap();
 /// assert_eq!(text, "kind = \"power\"\na = 1.0\nb = 0.0\ngamma = 0.5\n");
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+///
+/// Where a schedule is read, in a file of settings or inside another schedule, a number is a constant.
+/// It is written as a table nevertheless: one schedule has one form in checkpoints, whose settings are
+/// compared.
+///
+/// ```
+/// use santa::{Schedule, StepSize};
+///
+/// let step: StepSize = toml::from_str("units = 'practical'\nlr = 0.1\nmomentum = 0.9").unwrap();
+/// assert_eq!(step, StepSize::practical(0.1, 0.9));
+/// let warm_up: Schedule = toml::from_str("kind = 'warm_up'\nsteps = 100\nthen = 0.1").unwrap();
+/// assert_eq!(warm_up, Schedule::constant(0.1).with_warm_up(100));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Schedule {
     /// The same value for ever.
     Constant {
@@ -222,7 +237,8 @@ impl From<f64> for Schedule {
 /// One over the temperature, as the dynamics follow it.
 ///
 /// Temperature is a type of its own so that it cannot be mistaken for a learning rate, and so that
-/// a posterior (beta = 1) has to be asked for by its name.
+/// a posterior (beta = 1) has to be asked for by its name. In files it is written as its schedule:
+/// `beta = 1` there is a posterior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InverseTemperature(Schedule);
