@@ -90,7 +90,7 @@ pub struct Quickstart {
 pub struct Train {
     /// A TOML file, the name of a built-in experiment (`santa presets`), or the folder of a run
     pub experiment: String,
-    /// Replace a field: `--set optimizer.step.practical.lr=0.01`, `--set optimizer=adam`
+    /// Replace a field: `--set optimizer.lr=0.01`, `--set optimizer=adam`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Folder of the run [default: runs/NAME/OPTIMIZER-seed-N]

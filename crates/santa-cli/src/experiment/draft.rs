@@ -156,7 +156,8 @@ impl Draft {
             Some(Value::String(name)) => {
                 let preset = catalog::optimizer(&name).ok_or_else(|| {
                     let names = OPTIMIZERS.iter().map(|Preset { name, .. }| *name);
-                    let text = format!("there is none called `{name}`{}", did_you_mean(&name, names));
+                    let text =
+                        format!("there is none called `{name}`{}", did_you_mean(&name, names));
                     self.refuse("optimizer", text).hint(OPTIMIZER_HINT)
                 })?;
                 let mut base: Table = preset.parse().map_err(|e: toml::de::Error| {
@@ -237,13 +238,7 @@ fn short_names(given: &mut Table, base: &Table) {
     for name in ["lr", "momentum"] {
         if second_order.contains(&algorithm.as_str()) {
             let Some(value) = given.remove(name) else { continue };
-            let units = |table: &Table| {
-                let step = table.get("step").and_then(Value::as_table)?;
-                step.keys().next().cloned()
-            };
-            let units = units(given).or_else(|| units(base)).unwrap_or("practical".into());
-            let inner = Table::from_iter([(name.to_string(), value)]);
-            let step = Table::from_iter([(units, Value::Table(inner))]);
+            let step = Table::from_iter([(name.to_string(), value)]);
             merge(given, Table::from_iter([("step".to_string(), Value::Table(step))]));
         } else if first_order.contains(&algorithm.as_str()) && name == "lr" {
             let Some(value) = given.remove(name) else { continue };
@@ -253,19 +248,23 @@ fn short_names(given: &mut Table, base: &Table) {
     }
 }
 
-/// Puts one table over another. A table that says which `kind` it is replaces what was there, and so
-/// do the choices of one among several (`step`, `rate`, ...), whose only key is their name.
+/// Puts one table over another. A table that says what kind it is replaces what was there, and so do
+/// the choices of one among several (`rate`, `exploration`, ...), whose only key is their name.
 fn merge(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
             (Some(Value::Table(below)), Value::Table(value))
-                if !value.contains_key("kind") && !replaces(below, &value) =>
+                if !chooses(&value) && !replaces(below, &value) =>
             {
                 merge(below, value);
             }
             (_, value) => drop(base.insert(key, value)),
         }
     }
+}
+
+fn chooses(table: &Table) -> bool {
+    table.contains_key("kind") || table.contains_key("units")
 }
 
 /// Whether both have one key, and not the same.

@@ -47,7 +47,8 @@ impl RunFolder {
         }
         let text = read(&stored)?;
         let table = |text: &str| text.parse::<toml::Table>();
-        let there = table(&text).map_err(|e| Failure::data(format!("{}: {e}", stored.display())))?;
+        let there =
+            table(&text).map_err(|e| Failure::data(format!("{}: {e}", stored.display())))?;
         let here = table(&experiment.to_toml()?).map_err(Failure::system)?;
         if let Some(difference) = difference("", &there.into(), &here.into()) {
             return Err(Failure::usage(format!(
@@ -188,7 +189,8 @@ fn read(path: &Path) -> Result<String> {
 }
 
 /// What a person can do about a write that failed.
-const DISK: &str = "earlier checkpoints are whole: make room or give access, then go on with `--resume`";
+const DISK: &str =
+    "earlier checkpoints are whole: make room or give access, then go on with `--resume`";
 
 fn failed(action: &str, path: &Path, error: std::io::Error) -> Failure {
     let failure = Failure::system(format!("{action} {}: {error}", path.display()));

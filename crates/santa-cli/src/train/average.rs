@@ -3,9 +3,7 @@
 use crate::failure::{Failure, Result};
 use santa::Checkpoint;
 use santa::Real;
-use santa::average::{
-    AverageState, Averaging, IterateAverage, PredictionAverage, PredictionState,
-};
+use santa::average::{AverageState, Averaging, IterateAverage, PredictionAverage, PredictionState};
 
 /// An average of predictions.
 pub enum Average {

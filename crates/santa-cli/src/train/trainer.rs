@@ -1,10 +1,10 @@
 //! The loop of a run: steps, and what is due between them.
 
+use super::Ended;
 use super::average::Average;
 use super::model::Model;
 use super::trouble::diverged;
 use super::watch::Watch;
-use super::Ended;
 use crate::args::Part;
 use crate::experiment::{BestBy, Experiment};
 use crate::failure::{Failure, Kind, Result};

@@ -49,9 +49,9 @@ fn worst_segment<F: Scalar>(layout: &santa::Layout, theta: &[F]) -> String {
 fn step_size(algorithm: &Algorithm) -> Option<(&'static str, f64)> {
     let first = |schedule: &Schedule| schedule.at(1);
     let step = |step: &StepSize| match step {
-        StepSize::Paper { eta, .. } => ("step.paper.eta", first(eta)),
-        StepSize::Practical { lr, .. } => ("step.practical.lr", first(lr)),
-        StepSize::HeavyBall { lr, .. } => ("step.heavy_ball.lr", first(lr)),
+        StepSize::Paper { eta, .. } => ("step.eta", first(eta)),
+        StepSize::Practical { lr, .. } => ("step.lr", first(lr)),
+        StepSize::HeavyBall { lr, .. } => ("step.lr", first(lr)),
     };
     let rate = |rate: &Rate| match rate {
         Rate::Eta(eta) => ("rate.eta", first(eta)),
