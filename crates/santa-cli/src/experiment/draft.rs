@@ -98,6 +98,11 @@ impl Draft {
         Ok(())
     }
 
+    /// As TOML: what was written, with the replacements.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(&self.table).map_err(|e| Failure::usage(format!("writing TOML: {e}")))
+    }
+
     /// Fills in every field, turns durations into steps, and checks the whole.
     pub fn resolve(&self) -> Result<Experiment> {
         let mut table = self.table.clone();

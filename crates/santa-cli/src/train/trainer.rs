@@ -201,6 +201,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let failure = diverged(self.experiment, layout, self.chain.theta(), step, what);
         let message = failure.message.clone();
         // The failure is what matters, whether or not it can be written down.
+        let _ = log.folder.fail(&failure);
         let _ = log.record(&Record::Warning(Warning { step: self.chain.steps(), message }));
         watch.end(None);
         failure
