@@ -5,12 +5,15 @@
 //! | [`args`] | the command line |
 //! | [`commands`] | what each command does |
 //! | [`run`] | the folder of a run and what is written in it |
+//! | [`report`], [`figure`] | what is shown of runs: a page and its figures |
 //! | [`console`], [`failure`] | what is said, and how the command ends |
 
 pub mod args;
 pub mod commands;
 pub mod console;
 pub mod failure;
+pub mod figure;
+pub mod report;
 pub mod run;
 
 use args::Cli;
