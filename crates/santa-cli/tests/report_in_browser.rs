@@ -43,9 +43,11 @@ const ACT: &str = r#"<script>
     saw.pressed.push(button.getAttribute("aria-pressed"));
     saw.drawn.push(series(0));
 
-    const linear = ticks();
+    const logarithmic = ticks();
+    one('input[name="y-0"][value=linear]').click();
+    saw.linearTicksDiffer = ticks() !== logarithmic;
     one('input[name="y-0"][value=log]').click();
-    saw.logTicksDiffer = ticks() !== linear;
+    saw.logTicksReturn = ticks() === logarithmic;
     const epochs = ticks();
     one('input[name="x-0"][value=seconds]').click();
     saw.secondsDiffer = ticks() !== epochs && ticks().includes("seconds");
@@ -163,8 +165,15 @@ fn a_reader_hides_series_changes_axes_and_colours_and_nothing_is_fetched() {
     assert_eq!(saw["averagedAfter"], 2 + 2 + 6);
     assert_eq!(saw["columnHidden"], "none");
     assert_eq!(saw["columnShown"], "table-cell");
-    for key in ["logTicksDiffer", "secondsDiffer", "tipHidden", "tipShown", "tipGone", "tipByTouch"]
-    {
+    for key in [
+        "linearTicksDiffer",
+        "logTicksReturn",
+        "secondsDiffer",
+        "tipHidden",
+        "tipShown",
+        "tipGone",
+        "tipByTouch",
+    ] {
         assert_eq!(saw[key], true, "{key}");
     }
     assert_eq!(saw["themeChanges"], true);

@@ -101,11 +101,19 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn started(runs: &[StoredRun]) -> String {
-    let mut times = distinct(runs.iter().map(|run| run.provenance.started.clone()));
+    let mut times = distinct(runs.iter().map(|run| readable(&run.provenance.started)));
     match (times.pop(), times.into_iter().next()) {
         (Some(last), Some(first)) => format!("{first} to {last}"),
         (Some(only), None) => only,
         _ => String::new(),
+    }
+}
+
+/// A time such as 2026-01-02T03:04:05Z with spaces; any other text as it is.
+fn readable(time: &str) -> String {
+    match time.strip_suffix('Z').and_then(|t| t.split_once('T')) {
+        Some((day, hour)) => format!("{day} {hour} UTC"),
+        None => time.into(),
     }
 }
 
@@ -163,8 +171,10 @@ fn lead(experiment: &Experiment<'_>) -> String {
     let listed: Vec<String> = seeds.iter().map(i64::to_string).collect();
     match (seeds.first(), seeds.last()) {
         (Some(seed), Some(last)) if seed == last => parts.push(format!("seed {seed}")),
-        // Consecutive seeds are told by their ends.
-        (Some(&first), Some(&last)) if last.abs_diff(first) + 1 == seeds.len() as u64 => {
+        // Many in a row are told by their ends.
+        (Some(&first), Some(&last))
+            if seeds.len() > 2 && last.abs_diff(first) + 1 == seeds.len() as u64 =>
+        {
             parts.push(format!("seeds {first} to {last}"));
         }
         (Some(_), Some(_)) => parts.push(format!("seeds {}", listed.join(", "))),
@@ -245,7 +255,7 @@ fn run_details(run: &StoredRun) -> Json {
         "seed": groups::seed(run),
         "folder": run.folder.display().to_string(),
         "command": run.provenance.command.join(" "),
-        "started": run.provenance.started,
+        "started": readable(&run.provenance.started),
         "version": run.provenance.version,
         "machine": machine(run),
         "parameters": run.summary.as_ref().map(|s| s.parameters),

@@ -323,7 +323,7 @@
     };
     const curveAxes = () => ({
       x: { label: chosen("x", "epoch") === "epoch" ? "epoch" : "seconds" },
-      y: { log: chosen("y", "linear") === "log" },
+      y: { log: chosen("y", "log") === "log" },
     });
     const scores = (measure) => (group) => {
       const { last, averaged } = group[chosen("part", curves.dataset.part ?? "test")][measure];
