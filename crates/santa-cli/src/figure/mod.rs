@@ -162,7 +162,7 @@ pub struct Shade {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// Its name, written at its top where there is room.
+    /// Its name, written above it where there is room.
     pub label: String,
     /// Its colour.
     pub fill: &'static str,
@@ -188,7 +188,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// An empty figure of 420 by 280 pixels: at 96 a inch about a column of a paper.
+    /// An empty figure of 420 by 280 pixels: at 96 an inch about a column of a paper.
     pub fn new(x: Axis, y: Axis) -> Self {
         let (title, series, shades) = (String::new(), Vec::new(), Vec::new());
         Figure { title, x, y, series, shades, width: 420.0, height: 280.0 }

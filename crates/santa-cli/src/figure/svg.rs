@@ -101,7 +101,10 @@ impl<'a> Canvas<'a> {
                 .chain(bands.filter(|b| seen(&b.0)).flat_map(|b| [b.1, b.2])),
             ROOM,
         );
-        let top = if figure.title.is_empty() { 12.0 } else { 30.0 };
+        let title = if figure.title.is_empty() { 0.0 } else { 18.0 };
+        // Names of shades stand above the axes, where no line crosses them.
+        let shades = if figure.shades.is_empty() { 0.0 } else { 8.0 };
+        let top = 12.0 + title + shades;
         let bottom = figure.height - 42.0;
         let count = ((bottom - top) / PIXELS_PER_TICK.1) as usize;
         let labels = figure.y.ticks(y, count).into_iter().map(|v| text_width(&ticks::label(v)));
@@ -158,7 +161,7 @@ impl<'a> Canvas<'a> {
             );
             if text_width(&shade.label) + 8.0 < to - from {
                 let middle = (from + to) / 2.0;
-                text(out, middle, self.top + 13.0, "middle", FAINT, &shade.label);
+                text(out, middle, self.top - 5.0, "middle", FAINT, &shade.label);
             }
         }
     }

@@ -179,6 +179,14 @@ fn between(a: &Sample, b: &Sample, step: u64) -> Sample {
 }
 
 impl Curve {
+    /// The same with all values multiplied.
+    pub fn scaled(mut self, factor: f64) -> Curve {
+        for values in [&mut self.mean, &mut self.low, &mut self.high] {
+            values.iter_mut().for_each(|v| *v *= factor);
+        }
+        self
+    }
+
     /// The same with at most `count` points (and at least 4).
     pub fn thinned(&self, count: usize) -> Curve {
         let keep = thin(&self.mean, count);

@@ -3,6 +3,7 @@
 use super::calibration::reliability;
 use super::curves::{self, Annealing, Curve, Measure, Part, Prediction, annealing};
 use super::groups::{Experiment, Group, seed};
+use super::table::PERCENT;
 use crate::figure::{Axis, Figure, Scale, Series, Shade, Style, sheet};
 use santa::Stage;
 
@@ -29,10 +30,15 @@ pub fn draw(experiment: &Experiment<'_>) -> Vec<Drawing> {
     for (part, part_name) in [(Part::Test, "test"), (Part::Validation, "validation")] {
         for (measure, measure_name) in [(Measure::Error, "error"), (Measure::Nll, "NLL")] {
             for (prediction, suffix) in PREDICTIONS {
-                let label = format!("{part_name} {measure_name}{suffix}");
-                let figure =
-                    lines(groups, &label, |g| curves::scores(g, part, measure, prediction));
-                keep(&slug(&label), &label, figure);
+                let title = format!("{part_name} {measure_name}{suffix}");
+                let (label, scale) = match measure {
+                    Measure::Error => (format!("{title}, %"), PERCENT),
+                    Measure::Nll => (title.clone(), 1.0),
+                };
+                let figure = lines(groups, &label, |g| {
+                    Some(curves::scores(g, part, measure, prediction)?.scaled(scale))
+                });
+                keep(&slug(&title), &title, figure);
             }
         }
     }
@@ -48,7 +54,8 @@ pub fn draw(experiment: &Experiment<'_>) -> Vec<Drawing> {
             Some(seed) => format!("momentum, {}, seed {seed}", group.label),
             None => format!("momentum, {}", group.label),
         };
-        let svg = sheet(&momenta(&annealing), COLUMNS);
+        let style = Style { dash: "", ..Style::numbered(group.index) };
+        let svg = sheet(&momenta(&annealing, style), COLUMNS);
         drawings.push(Drawing { name: slug(&format!("momentum {}", group.label)), title, svg });
     }
     drawings
@@ -61,8 +68,12 @@ const COLUMNS: usize = 3;
 
 /// Letters and digits, with single hyphens between them: safe in the name of any file.
 pub fn slug(text: &str) -> String {
+    /// Bytes, at most: names of files may have 255, and others are put before and behind.
+    const LONGEST: usize = 80;
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-").to_lowercase()
+    let mut slug = words.collect::<Vec<_>>().join("-").to_lowercase();
+    slug.truncate(LONGEST);
+    slug
 }
 
 fn lines(groups: &[Group<'_>], label: &str, curve: impl Fn(&Group<'_>) -> Option<Curve>) -> Figure {
@@ -114,7 +125,7 @@ fn temperatures(groups: &[Group<'_>]) -> Figure {
     figure
 }
 
-fn momenta(annealing: &Annealing) -> Vec<Figure> {
+fn momenta(annealing: &Annealing, style: Style) -> Vec<Figure> {
     /// Quantiles that a band lies between, by their place in `QUANTILES`, and its opacity: lowest to
     /// highest, 5 to 95 per cent, 25 to 75 per cent.
     const BANDS: [(usize, usize, f64); 3] = [(0, 6, 0.12), (1, 5, 0.18), (2, 4, 0.3)];
@@ -122,7 +133,6 @@ fn momenta(annealing: &Annealing) -> Vec<Figure> {
     let values = || annealing.layers.iter().flat_map(|(_, t)| t).flat_map(|(_, q)| q);
     let ends = |start: f64, pick: fn(f64, f64) -> f64| values().copied().fold(start, pick);
     let (low, high) = (ends(0.0, f64::min), ends(1.0, f64::max));
-    let style = Style { dash: "", ..Style::numbered(0) };
     let figure = |(name, times): &(String, Vec<(f64, [f64; 7])>)| {
         let y = Axis::new("weight of momentum").between(low, high);
         let mut figure = Figure::new(Axis::new("epoch"), y).titled(name).sized(260.0, 190.0);
@@ -162,5 +172,6 @@ mod tests {
     fn slugs_are_safe_names() {
         assert_eq!(slug("../Santa, lr 0.1 <b>"), "santa-lr-0-1-b");
         assert_eq!(slug("\u{1d6c3}"), "");
+        assert_eq!(slug(&"word ".repeat(1000)).len(), 80);
     }
 }

@@ -49,7 +49,9 @@ pub fn write(runs: &[StoredRun], title: &str, out: &Path) -> Result<Written> {
         let mut of_experiment = Vec::new();
         for drawing in figures::draw(experiment) {
             let name = if experiments.len() > 1 {
-                format!("{}-{}", figures::slug(&experiment.name), drawing.name)
+                let prefix = figures::slug(&experiment.name);
+                let prefix = if prefix.is_empty() { "experiment" } else { &prefix };
+                format!("{prefix}-{}", drawing.name)
             } else {
                 drawing.name
             };

@@ -177,7 +177,7 @@ fn lead(experiment: &Experiment<'_>) -> String {
         {
             parts.push(format!("seeds {first} to {last}"));
         }
-        (Some(_), Some(_)) => parts.push(format!("seeds {}", listed.join(", "))),
+        (Some(_), Some(_)) => parts.push(format!("seeds {}", listed.join(" and "))),
         _ => (),
     }
     let mut line = parts.join(", ");

@@ -137,7 +137,8 @@
       const height = now.square ? Math.min(width, 380) : Math.round(Math.min(300, Math.max(150, width * 0.62)));
       const bands = now.bands ?? [];
       const columns = [...now.series, ...bands];
-      const top = 14;
+      // Names of stages stand above the axes.
+      const top = now.shades ? 20 : 14;
       const bottom = height - 38;
       const every = (pick) => columns.flatMap(pick);
       const yValues = every((s) => [...(s.y ?? []), ...(s.low ?? []), ...(s.high ?? [])]);
@@ -173,7 +174,7 @@
       if (!(b > a)) return [];
       const box = svg("rect", { class: `shade-${stage}`, x: a, y: this.top, width: b - a, height: this.bottom - this.top });
       if (b - a < 7 * stage.length) return [box];
-      return [box, svg("text", { x: (a + b) / 2, y: this.top + 14, "text-anchor": "middle" }, stage)];
+      return [box, svg("text", { x: (a + b) / 2, y: this.top - 5, "text-anchor": "middle" }, stage)];
     }
 
     yTick(value) {
@@ -436,7 +437,6 @@
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const tell = () => {
-    button.setAttribute("aria-pressed", String(isDark()));
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Change to light colours" : "Change to dark colours");
   };

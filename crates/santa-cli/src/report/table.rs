@@ -74,6 +74,9 @@ pub struct Cell {
     pub validation: bool,
 }
 
+/// Shares become per cent.
+pub const PERCENT: f64 = 100.0;
+
 /// Whose prediction a column is about.
 #[derive(Clone, Copy, PartialEq)]
 enum Whose {
@@ -212,7 +215,6 @@ fn cell(values: &[f64], number: impl Fn(f64) -> String) -> Cell {
 }
 
 fn number(measure: Measure, value: f64) -> String {
-    const PERCENT: f64 = 100.0;
     match measure {
         Measure::Error => format!("{:.2}", value * PERCENT),
         Measure::Nll => format!("{value:.4}"),
