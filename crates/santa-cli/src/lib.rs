@@ -11,7 +11,9 @@ pub mod args;
 pub mod commands;
 pub mod console;
 pub mod failure;
+pub mod nearest;
 pub mod run;
+pub mod tensorboard;
 
 use args::Cli;
 use clap::Parser;
