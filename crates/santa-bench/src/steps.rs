@@ -8,6 +8,7 @@ use santa::dynamics::{
 use santa::{
     Algorithm, DataSize, Layout, Prior, Rate, Real, Result, Santa, StepSize, Stepper, Target,
 };
+use std::time::{Duration, Instant};
 
 /// A dynamics with settings.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +103,11 @@ pub struct Times {
     pub bytes: usize,
 }
 
+/// Rounds at least, however slow they are.
+const LEAST_ROUNDS: usize = 15;
+/// After this time no more than those.
+const LONG_ENOUGH: Duration = Duration::from_secs(2);
+
 /// Measures a step on `n` parameters, in rounds that alternate between the step and each of the
 /// copies of as many bytes, so that a machine that slows down slows both. The best round of each
 /// counts.
@@ -122,7 +128,11 @@ pub fn measure<F: Real>(
 
     let mut times = Times { step: f64::INFINITY, copy: f64::INFINITY, bytes };
     let mut failure = None;
-    for _ in 0..rounds {
+    let start = Instant::now();
+    for round in 0..rounds {
+        if round >= LEAST_ROUNDS && start.elapsed() > LONG_ENOUGH {
+            break;
+        }
         let step = mean(repeats, || {
             let moved = stepper.step(&mut theta, &gradient);
             failure = failure.take().or(moved.err());
@@ -139,7 +149,6 @@ pub fn measure<F: Real>(
 fn rounds(n: usize, effort: Effort) -> (usize, usize) {
     /// Parameters moved in all: a quarter of a second at 2 ns each.
     const MOVED: usize = 100_000_000;
-    const LEAST: usize = 15;
     const MOST: usize = 1000;
     /// Parameters that a round moves at least, to be far above the clock's resolution.
     const ROUND: usize = 1_000_000;
@@ -147,7 +156,7 @@ fn rounds(n: usize, effort: Effort) -> (usize, usize) {
         Effort::Once => (1, 1),
         Effort::Full => {
             let n = n.max(1);
-            ((MOVED / n).clamp(LEAST, MOST), (ROUND / n).max(1))
+            ((MOVED / n).clamp(LEAST_ROUNDS, MOST), (ROUND / n).max(1))
         }
     }
 }

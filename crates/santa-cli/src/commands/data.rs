@@ -136,7 +136,8 @@ fn list(store: &Store, console: &Console) -> Result<()> {
     console
         .result(format_args!("{:<width$}  {:<10}  {:>9}  status", "file", "data set", "size"))?;
     for (file, resource) in files.iter().zip(catalog::ALL) {
-        let (Content::Exact(size) | Content::Gzip(size)) = resource.content;
+        let (Content::Exact(known) | Content::Gzip(known)) = resource.content;
+        let size = if file.status == Condition::Present { file.bytes } else { known };
         let size = DecimalBytes(size).to_string();
         let status = match file.status {
             Condition::Partial => format!("partial, {}", DecimalBytes(file.bytes)),
