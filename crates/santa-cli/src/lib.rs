@@ -5,7 +5,8 @@
 //! | [`args`] | the command line |
 //! | [`commands`] | what each command does |
 //! | [`run`] | the folder of a run and what is written in it |
-//! | [`console`], [`failure`] | what is said, and how the command ends |
+//! | [`tensorboard`] | event files of a run |
+//! | [`console`], [`failure`], [`nearest`] | what is said, and how the command ends |
 
 pub mod args;
 pub mod commands;

@@ -1,6 +1,6 @@
 //! TensorBoard's event files, written without TensorFlow.
 //!
-//! A file is a row of frames ([`frame`]), each with an event ([`event`]): first the version of the
+//! A file is a row of frames (`frame.rs`), each with an event (`event.rs`): first the version of the
 //! format, then numbers with a tag and a step. Each start of a run writes a file of its own. One that
 //! goes on from a checkpoint says so, and TensorBoard forgets what came after the checkpoint before.
 
