@@ -167,7 +167,7 @@ pub fn measure(
     let mut batches = (0u64..).map(|i| examples(i).collect::<Vec<_>>());
     let mut next = || batches.next().unwrap_or_default();
 
-    // What one step refuses, all do: it is asked once, and the clocks need not handle it.
+    // The first step does not count: buffers are made in it, and mistakes come to light.
     model.loss_gradient(&theta, &Batch::of(&next()), &mut gradient)?;
     exploring.step(&mut theta, &gradient)?;
     refining.step(&mut theta, &gradient)?;
