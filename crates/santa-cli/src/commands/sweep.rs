@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 /// Distinguishes the search's random numbers from those of the runs.
-const SEARCH: Purpose = Purpose::Custom(0x5EE9);
+const SEARCH: Purpose = Purpose::Custom(0x5E);
 
 pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let mut draft = Draft::open(&args.experiment)?;
@@ -37,7 +37,7 @@ pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     console.note(format_args!("{} runs, {jobs} at a time, in {}", plans.len(), out.display()));
     let outcomes = run_all(&plans, &library, jobs, console)?;
     let trials = trials(args, settings, &outcomes);
-    show(&trials, &draft, args, &out, console)
+    show(&trials, &draft, &out, console)
 }
 
 fn check(args: &Sweep, experiment: &Experiment) -> Result<()> {
@@ -247,13 +247,7 @@ fn score(summary: &Summary, by: By) -> Option<f64> {
     }
 }
 
-fn show(
-    trials: &[Trial],
-    draft: &Draft,
-    args: &Sweep,
-    out: &Path,
-    console: &Console,
-) -> Result<()> {
+fn show(trials: &[Trial], draft: &Draft, out: &Path, console: &Console) -> Result<()> {
     let best = trials.first().filter(|trial| trial.score().is_finite());
     let mut table = Table::new(["setting", "score", "sd", "seeds"]);
     for trial in trials {

@@ -2,10 +2,10 @@
 
 use super::catalog::{self, EXPERIMENTS, OPTIMIZERS, Preset};
 use super::duration::Clock;
-use super::nearest::{did_you_mean, suggestion};
 use super::places::{Place, Places, join};
 use super::{Data, Experiment, steps_per_epoch};
 use crate::failure::{Failure, Kind, Result};
+use crate::nearest::{did_you_mean, suggestion};
 use crate::run::stored::file;
 use serde::de::DeserializeOwned;
 use std::path::Path;

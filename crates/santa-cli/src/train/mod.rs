@@ -180,7 +180,7 @@ fn run<F: Scalar, M: Model<F>>(
         RunFolder::create(&plan.folder, experiment)?
     };
     let events = match plan.tensorboard {
-        true => Some(EventWriter::create(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
+        true => Some(EventWriter::resume(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
         false => None,
     };
     trainer.run(&mut Log { folder: &mut folder, events }, watch)
