@@ -74,6 +74,9 @@ const ACT: &str = r#"<script>
     const at = { clientX: box.left + box.width / 2, clientY: box.top + 20, bubbles: true };
     chart.dispatchEvent(new PointerEvent("pointermove", { ...at, pointerType: "touch" }));
     saw.tipByTouch = !tip.hidden;
+    const spot = tip.getBoundingClientRect();
+    const frame = one(".chart").getBoundingClientRect();
+    saw.tipInside = spot.top >= frame.top && spot.left >= frame.left && spot.right <= frame.right;
 
     const ground = () => getComputedStyle(document.body).backgroundColor;
     const before = ground();
@@ -173,6 +176,7 @@ fn a_reader_hides_series_changes_axes_and_colours_and_nothing_is_fetched() {
         "tipShown",
         "tipGone",
         "tipByTouch",
+        "tipInside",
     ] {
         assert_eq!(saw[key], true, "{key}");
     }

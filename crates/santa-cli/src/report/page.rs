@@ -177,7 +177,8 @@ fn lead(experiment: &Experiment<'_>) -> String {
         {
             parts.push(format!("seeds {first} to {last}"));
         }
-        (Some(_), Some(_)) => parts.push(format!("seeds {}", listed.join(" and "))),
+        (Some(_), Some(_)) => parts
+            .push(format!("seeds {}", listed.join(if seeds.len() == 2 { " and " } else { ", " }))),
         _ => (),
     }
     let mut line = parts.join(", ");

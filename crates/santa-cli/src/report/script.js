@@ -153,7 +153,6 @@
       const names = now.series.map((s) => s.name).filter(Boolean).join(", ");
       this.svg.setAttribute("aria-label", `${now.title} by ${now.x.label}${names ? `: ${names}` : ""}. Arrow keys read values.`);
       this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      this.svg.setAttribute("height", height);
       this.svg.replaceChildren(
         ...(now.shades ?? []).flatMap((s) => this.shade(s)),
         ...yTicks.flatMap((v) => this.yTick(v)),
@@ -268,12 +267,18 @@
           html("span", {}, html("span", { class: "swatch", style: `--colour: var(--series-${s.colour})` }), s.name),
           html("span", {}, text))));
       this.tip.hidden = false;
-      const room = this.figure.clientWidth;
-      const offset = this.svg.offsetLeft + at;
-      const beside = offset + 12 + this.tip.offsetWidth > room ? offset - 12 - this.tip.offsetWidth : offset + 12;
-      this.tip.style.left = `${Math.max(0, Math.min(beside, room - this.tip.offsetWidth))}px`;
-      this.tip.style.top = `${this.svg.offsetTop + this.top}px`;
+      this.putTip(at);
       if (aloud) this.spoken.textContent = [head, ...rows.map(([s, text]) => `${s.name} ${text}`)].join("; ");
+    }
+
+    /** Puts the tip beside the crosshair; where it would hide most of the figure, below that. */
+    putTip(at) {
+      const [outer, inner] = [this.figure, this.svg].map((e) => e.getBoundingClientRect());
+      const cross = inner.left - outer.left + at * (inner.width / this.width);
+      const [wide, gap] = [this.tip.offsetWidth, 12];
+      const left = cross + gap + wide <= outer.width ? cross + gap : cross - gap - wide;
+      this.tip.style.left = `${Math.max(0, Math.min(left, outer.width - wide))}px`;
+      this.tip.style.top = `${wide > outer.width * 0.4 ? outer.height : inner.top - outer.top + this.top}px`;
     }
 
     leave() {
