@@ -136,6 +136,13 @@ fn single_runs_come_with_a_word_of_caution() {
 }
 
 #[test]
+fn a_seed_that_was_run_twice_counts_once() {
+    let page = page(&stored(&[FakeRun::new("adam", 1), FakeRun::new("adam", 1)]));
+    assert!(row(&page, "adam").contains("<td class=\"number\">1</td>"));
+    assert!(page.contains("2 runs, 1 of them left out"));
+}
+
+#[test]
 fn music_has_no_error() {
     let runs = [FakeRun::new("adam", 1), FakeRun::new("santa", 1)];
     let page = page(&stored(&runs.map(|run| FakeRun { music: true, ..run })));

@@ -215,3 +215,16 @@ fn wild_names_and_broken_numbers_do_no_harm_on_a_narrow_screen() {
     assert_eq!(saw["notNumbers"], false);
     assert_eq!(saw["overflow"], 0);
 }
+
+#[test]
+fn the_watcher_notices_requests_and_errors() {
+    let page = written("watched", &comparison());
+    let text = std::fs::read_to_string(&page).unwrap();
+    let harm = r#"<img src="https://example.invalid/x.png"><script>console.error("oh"); nothing()</script>"#;
+    std::fs::write(&page, text.replacen("<header>", &format!("{harm}<header>"), 1)).unwrap();
+    let Some(saw) = read(&page, 1280) else { return };
+    let problems = saw["problems"].to_string();
+    for expected in ["request: https://example.invalid", "oh", "nothing is not defined"] {
+        assert!(problems.contains(expected), "{expected} is not in {problems}");
+    }
+}

@@ -54,6 +54,7 @@ pub fn html(
         "machines": distinct(runs.iter().map(machine)),
         "versions": distinct(runs.iter().map(|run| run.provenance.version.clone())),
         "runs": runs.len(),
+        "repeats": runs.len() - experiments.iter().flat_map(|e| &e.groups).map(|g| g.runs.len()).sum::<usize>(),
         "unfinished": runs.iter().filter(|run| run.summary.is_none()).count(),
         "settings": settings(experiments),
         "palette": palette(),
