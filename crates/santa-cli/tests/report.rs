@@ -29,7 +29,7 @@ fn stored(runs: &[FakeRun]) -> Vec<StoredRun> {
 fn row<'a>(page: &'a str, name: &str) -> &'a str {
     let table =
         page.split("<table class=\"results").nth(1).unwrap().split("</table>").next().unwrap();
-    table.split("<tr>").find(|row| row.contains(&format!("</span>{name}"))).unwrap()
+    table.split("<tr>").find(|row| row.contains(&format!("</svg>{name}"))).unwrap()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::data;
 use super::groups::{self, Experiment, Group};
 use super::table;
 use crate::failure::{Failure, Result};
-use crate::figure::COLOURS;
+use crate::figure::{COLOURS, DASHES};
 use crate::run::record::{Record, Status};
 use crate::run::stored::StoredRun;
 use minijinja::Environment;
@@ -188,8 +188,9 @@ fn calibration_rows(groups: &[Group<'_>]) -> Vec<Json> {
             let last = text(reliability(group, Prediction::Last));
             let averaged = text(reliability(group, Prediction::Averaged));
             let colour = group.index % COLOURS.len();
+            let dash = DASHES[group.index % DASHES.len()];
             (last.is_some() || averaged.is_some())
-                .then(|| json!({ "label": group.label, "colour": colour, "last": last, "averaged": averaged }))
+                .then(|| json!({ "label": group.label, "colour": colour, "dash": dash, "last": last, "averaged": averaged }))
         })
         .collect()
 }

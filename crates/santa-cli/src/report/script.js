@@ -434,9 +434,9 @@
     });
     section.querySelector(".legend").append(...groups.map((group, i) => {
       const stroke = svg("path", {
-        d: "M0 4H28", stroke: `var(--series-${group.colour})`, "stroke-width": 2.5, "stroke-dasharray": group.dash,
+        d: "M0 4H28", stroke: `var(--series-${group.colour})`, "stroke-width": 3, "stroke-dasharray": group.dash,
       });
-      const sample = svg("svg", { viewBox: "0 0 28 8", "aria-hidden": "true" }, stroke);
+      const sample = svg("svg", { class: "sample", viewBox: "0 0 28 8", "aria-hidden": "true" }, stroke);
       const button = html("button", { type: "button", "aria-pressed": "true" }, sample, group.label);
       button.addEventListener("click", () => {
         if (!hidden.delete(i)) hidden.add(i);
