@@ -133,7 +133,10 @@ fn momenta(annealing: &Annealing, style: Style) -> Vec<Figure> {
     const MEDIAN: usize = 3;
     let values = || annealing.momenta.iter().flat_map(|m| &m.times).flat_map(|(_, q)| q);
     let ends = |start: f64, pick: fn(f64, f64) -> f64| values().copied().fold(start, pick);
-    let (low, high) = (ends(0.0, f64::min), ends(1.0, f64::max));
+    let (low, high) = (ends(f64::INFINITY, f64::min), ends(f64::NEG_INFINITY, f64::max));
+    // Not less than a hundredth, so that no drift looks like nothing.
+    let (middle, half) = (0.5 * (low + high), f64::max(0.005, 0.5 * (high - low)));
+    let (low, high) = (middle - half, middle + half);
     let figure = |Momentum { name, times }: &Momentum| {
         let y = Axis::new("weight of momentum").between(low, high);
         let mut figure = Figure::new(Axis::new("epoch"), y).titled(name).sized(260.0, 190.0);

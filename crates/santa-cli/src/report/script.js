@@ -382,9 +382,12 @@
     function momentum(run, at) {
       const layer = run?.layers[at];
       if (!layer) return null;
-      // One range for all tensors, so that they compare.
+      // One range for all tensors, so that they compare: that of the values, but not less than a
+      // hundredth, so that no drift looks like nothing.
       const all = run.layers.flatMap((l) => l.quantiles.flat()).filter((v) => v !== null);
-      const range = [Math.min(0, ...all), Math.max(1, ...all)];
+      const middle = (Math.min(...all) + Math.max(...all)) / 2;
+      const half = Math.max(0.005, (Math.max(...all) - Math.min(...all)) / 2);
+      const range = [middle - half, middle + half];
       const q = layer.quantiles;
       const { colour } = groups[Number(chosen("run", "0"))];
       const band = (low, high, opacity) => ({ x: layer.epoch, low: q[low], high: q[high], colour, opacity });
