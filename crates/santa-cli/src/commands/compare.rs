@@ -43,7 +43,7 @@ fn plan(args: &Compare) -> Result<(Vec<Plan>, PathBuf)> {
     let mut drafts = Vec::new();
     for name in &args.experiments {
         let mut draft = Draft::open(name)?;
-        args.set.iter().try_for_each(|assignment| draft.set(assignment))?;
+        draft.set_all(&args.set)?;
         drafts.push(draft);
     }
     if !args.optimizers.is_empty() {

@@ -23,7 +23,7 @@ const SEARCH: Purpose = Purpose::Custom(0x5E);
 
 pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let mut draft = Draft::open(&args.experiment)?;
-    args.set.iter().try_for_each(|assignment| draft.set(assignment))?;
+    draft.set_all(&args.set)?;
     let experiment = draft.resolve()?;
     check(args, &experiment)?;
     let settings = settings(args, experiment.seed)?;

@@ -64,6 +64,16 @@ impl Draft {
         Ok(Draft { origin: origin.into(), table, places: Places::of(text) })
     }
 
+    /// Replaces fields, a table as a whole before its parts.
+    pub fn set_all(&mut self, assignments: &[String]) -> Result<()> {
+        let depth = |assignment: &&String| {
+            assignment.split('=').next().map_or(0, |key| key.matches('.').count())
+        };
+        let mut assignments: Vec<&String> = assignments.iter().collect();
+        assignments.sort_by_key(depth);
+        assignments.into_iter().try_for_each(|assignment| self.set(assignment))
+    }
+
     /// Replaces a field: `KEY=VALUE`, with a value as in TOML; text needs no quotes.
     pub fn set(&mut self, assignment: &str) -> Result<()> {
         let argument = format!("--set {assignment}");
@@ -224,7 +234,14 @@ impl Draft {
         let santa::Error::Setting { field, value, allowed } = &failure else {
             return failure.into();
         };
-        let (path, place) = self.places.find("", Some(field));
+        // `step.momentum` may have been written as `momentum`.
+        let short = field.rsplit('.').next();
+        let found = [Some(field.as_str()), short].map(|name| self.places.find("optimizer", name));
+        let by_name = self.places.find("", Some(field));
+        let ends = |path: &str| path.rsplit('.').next() == short;
+        let found = [by_name].into_iter().chain(found);
+        let (path, place) =
+            found.filter(|(path, _)| ends(path)).find(|found| found.1.is_some()).unwrap_or_default();
         if place.is_none() {
             return Failure::new(Kind::Usage, failure).within(&self.origin);
         }

@@ -59,11 +59,16 @@ impl RunFolder {
         let there =
             table(&text).map_err(|e| Failure::data(format!("{}: {e}", stored.display())))?;
         let here = table(&experiment.to_toml()?).map_err(Failure::system)?;
-        if let Some(difference) = difference("", &there.into(), &here.into()) {
-            return Err(Failure::usage(format!(
-                "{} holds another run: {difference}",
-                path.display()
-            ))
+        let mut found = Vec::new();
+        differences("", &there.into(), &here.into(), &mut found);
+        if !found.is_empty() {
+            let more = match found.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            found.truncate(NAMED);
+            let text = format!("{} holds another run: {}{more}", path.display(), found.join("; "));
+            return Err(Failure::usage(text)
             .hint("choose another folder with `--out`, or the same settings"));
         }
         let summary = path.join(file::SUMMARY);
@@ -246,25 +251,27 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write(path, text.as_bytes())
 }
 
-/// The first field in which two values differ, in words.
-fn difference(path: &str, there: &toml::Value, here: &toml::Value) -> Option<String> {
+/// Differences between two experiments that a message names.
+const NAMED: usize = 3;
+
+/// The fields in which two values differ, in words.
+fn differences(path: &str, there: &toml::Value, here: &toml::Value, found: &mut Vec<String>) {
     use toml::Value::Table;
     let (Table(a), Table(b)) = (there, here) else {
-        let text = format!("`{path}` is {there} there, {here} here");
-        return (there != here).then_some(text);
+        if there != here {
+            found.push(format!("`{path}` is {there} there, {here} here"));
+        }
+        return;
     };
-    let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter().find_map(|key| {
+    for key in b.keys().chain(a.keys().filter(|key| !b.contains_key(*key))) {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match (a.get(key), b.get(key)) {
-            // What it is called for the reader does not matter.
-            _ if path == "description" => None,
-            (Some(a), Some(b)) => difference(&path, a, b),
-            (Some(a), None) => Some(format!("`{path}` is {a} there, not set here")),
-            (None, Some(b)) => Some(format!("`{path}` is {b} here, not set there")),
-            (None, None) => None,
+            // What is said for the reader does not matter.
+            _ if path == "description" => (),
+            (Some(a), Some(b)) => differences(&path, a, b, found),
+            (Some(a), None) => found.push(format!("`{path}` is {a} there, not set here")),
+            (None, Some(b)) => found.push(format!("`{path}` is {b} here, not set there")),
+            (None, None) => (),
         }
-    })
+    }
 }

@@ -186,10 +186,21 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                let failure = Failure::from(error);
-                match failure.kind {
-                    Kind::Numerical => Err(self.failed(&failure.message, log, watch)),
-                    _ => Err(failure),
+                let what = match &error {
+                    santa::Error::NotFinite { what, value, segment, index, .. } => {
+                        let place = match segment.as_str() {
+                            "all" => String::new(),
+                            name => format!(" in `{name}`[{index}]"),
+                        };
+                        format!("{what} is {value}{place}")
+                    }
+                    other => other.to_string(),
+                };
+                match Failure::from(error) {
+                    failure if failure.kind == Kind::Numerical => {
+                        Err(self.failed(&what, log, watch))
+                    }
+                    failure => Err(failure),
                 }
             }
         }
