@@ -188,15 +188,17 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             Err(error) => {
                 let failure = Failure::from(error);
                 match failure.kind {
-                    Kind::Numerical => Err(self.failed(&failure.message, log, watch)),
+                    Kind::Numerical => {
+                        // The step that failed was not made.
+                        Err(self.failed(self.chain.steps() + 1, &failure.message, log, watch))
+                    }
                     _ => Err(failure),
                 }
             }
         }
     }
 
-    fn failed(&self, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
-        let step = self.chain.steps() + 1;
+    fn failed(&self, step: u64, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
         let layout = self.chain.stepper().target().layout();
         let failure = diverged(self.experiment, layout, self.chain.theta(), step, what);
         let message = failure.message.clone();
@@ -226,7 +228,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             log.record(&Record::Training(record))?;
             if loss > DIVERGED * first.max(1.0) {
                 let what = format!("the loss is {loss:.3e}, and was {first:.3e} at the beginning");
-                return Err(self.failed(&what, log, watch));
+                return Err(self.failed(step, &what, log, watch));
             }
         }
         if step.is_multiple_of(evaluation.every) || last {
