@@ -85,6 +85,12 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 Err(failure) if failure.kind == Kind::Data && !checkpoints.is_empty() => {
                     watch.warn(&format!("{failure}; going back to an earlier one"));
                 }
+                Err(failure) if failure.kind == Kind::Data => {
+                    return Err(failure.hint(
+                        "no checkpoint is left to go back to: remove them to begin again, or \
+                         choose another folder with `--out`",
+                    ));
+                }
                 Err(failure) => return Err(failure),
             }
         }
