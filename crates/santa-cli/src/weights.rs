@@ -32,8 +32,11 @@ impl Weights {
     }
 
     /// The folder of the run that wrote them, if there is one.
-    pub fn run(&self) -> Option<&Path> {
-        self.path.parent()?.parent().filter(|folder| StoredRun::is_run(folder))
+    pub fn run(&self) -> Option<PathBuf> {
+        // A path within the present folder has no parents of its own.
+        let path = std::path::absolute(&self.path).ok()?;
+        let folder = path.parent()?.parent()?;
+        StoredRun::is_run(folder).then(|| folder.to_path_buf())
     }
 
     /// Whether they have the names of the authors' recurrent networks.

@@ -45,7 +45,7 @@ fn experiment(args: &Eval, weights: &Weights) -> Result<Option<Experiment>> {
         return Draft::open(name)?.resolve().map(Some);
     }
     match weights.run() {
-        Some(run) => stored_experiment(run).map(Some),
+        Some(run) => stored_experiment(&run).map(Some),
         None if weights.are_the_authors_gru() => Ok(None),
         None => {
             let text = format!("{} does not say what model it is for", weights.path().display());

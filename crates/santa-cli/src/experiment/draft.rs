@@ -4,7 +4,7 @@ use super::catalog::{self, EXPERIMENTS, OPTIMIZERS, Preset};
 use super::duration::Clock;
 use super::places::{Place, Places, join};
 use super::{Data, Experiment, steps_per_epoch};
-use crate::failure::{Failure, Kind, Result};
+use crate::failure::{Failure, Result};
 use crate::nearest::{did_you_mean, suggestion};
 use crate::run::stored::file;
 use serde::de::DeserializeOwned;
@@ -229,35 +229,35 @@ impl Draft {
         })
     }
 
-    /// Says where a setting that the library refused was written.
-    pub fn locate(&self, failure: santa::Error) -> Failure {
+    /// Says where a setting that the library refused was written: the field itself, the short name
+    /// of it, or else the section of the experiment.
+    pub fn locate(&self, section: &str, failure: santa::Error) -> Failure {
         let santa::Error::Setting { field, value, allowed } = &failure else {
             return failure.into();
         };
-        // `step.momentum` may have been written as `momentum`.
-        let short = field.rsplit('.').next();
-        let found = [Some(field.as_str()), short].map(|name| self.places.find("optimizer", name));
-        let by_name = self.places.find("", Some(field));
-        let ends = |path: &str| path.rsplit('.').next() == short;
-        let found = [by_name].into_iter().chain(found);
-        let (path, place) =
-            found.filter(|(path, _)| ends(path)).find(|found| found.1.is_some()).unwrap_or_default();
-        if place.is_none() {
-            return Failure::new(Kind::Usage, failure).within(&self.origin);
+        let short = field.rsplit('.').next().filter(|name| SHORT_NAMES.contains(name));
+        let short = short.map(|name| join("optimizer", name));
+        for name in [Some(field), short.as_ref()].into_iter().flatten() {
+            if let (path, Some(_)) = self.places.find("", Some(name)) {
+                return self.at(&path, None, format!("it is {value}: {allowed}"));
+            }
         }
-        self.at(&path, None, format!("it is {value}: {allowed}"))
+        self.at(section, None, failure)
     }
 }
 
 const OPTIMIZER_HINT: &str = "`santa presets` lists the optimizers";
 
-/// `lr` and `momentum` stand for wherever an algorithm keeps them.
+/// They stand for wherever an algorithm keeps them.
+const SHORT_NAMES: [&str; 2] = ["lr", "momentum"];
+
+/// Puts the short names where the algorithm wants them.
 fn short_names(given: &mut Table, base: &Table) {
     let algorithm = given.get("algorithm").or_else(|| base.get("algorithm"));
     let second_order = ["santa", "msgnht", "sghmc", "sgnht"];
     let first_order = ["sgld", "psgld"];
     let algorithm = algorithm.and_then(Value::as_str).unwrap_or_default().to_string();
-    for name in ["lr", "momentum"] {
+    for name in SHORT_NAMES {
         if second_order.contains(&algorithm.as_str()) {
             let Some(value) = given.remove(name) else { continue };
             let step = Table::from_iter([(name.to_string(), value)]);

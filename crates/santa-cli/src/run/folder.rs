@@ -45,10 +45,7 @@ impl RunFolder {
     pub fn look(path: &Path, experiment: &Experiment) -> Result<Found> {
         let stored = path.join(file::EXPERIMENT);
         if !stored.is_file() {
-            let has_content = fs::read_dir(path).is_ok_and(|mut entries| {
-                entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != file::LOCK))
-            });
-            if has_content {
+            if has_other_content(path) {
                 return Err(Failure::usage(format!("{} is not empty and no run", path.display()))
                     .hint("choose another folder with `--out`"));
             }
@@ -176,6 +173,23 @@ impl RunFolder {
     }
 }
 
+/// Whether there is something in a folder that [`RunFolder::create`] would not have made before it
+/// was killed.
+fn has_other_content(path: &Path) -> bool {
+    let ours = [file::LOCK, file::METRICS, file::PROVENANCE, file::EXPERIMENT];
+    let Ok(mut entries) = fs::read_dir(path) else { return false };
+    entries.any(|entry| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            match name == file::CHECKPOINTS {
+                true => fs::read_dir(entry.path()).is_ok_and(|mut inner| inner.next().is_some()),
+                false => !ours.contains(&name.strip_suffix(BESIDE).unwrap_or(&name)),
+            }
+        })
+    })
+}
+
 /// Checkpoints of a run with their steps, the newest last.
 pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let folder = run.join(file::CHECKPOINTS);
@@ -227,10 +241,13 @@ fn disk(error: santa::Error) -> Failure {
     Failure::from(error).hint(DISK)
 }
 
+/// Ends the name of a file that is not whole yet.
+const BESIDE: &str = ".new";
+
 /// Writes a file beside the old one and puts it in its place.
 pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
+    name.push(BESIDE);
     let beside = path.with_file_name(name);
     let put = || -> std::io::Result<()> {
         let mut file = File::create(&beside)?;
