@@ -27,7 +27,7 @@ pub fn compare(
     console: &Console,
 ) -> Result<Results> {
     set_threads(global)?;
-    interrupt::listen()?;
+    interrupt::listen(console)?;
     let library = Library::new(global)?;
     let outcomes = run_all(plans, &library, jobs, console)?;
     let results = Results::new(plans, &outcomes);

@@ -31,7 +31,7 @@ pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let plans = plan(&draft, &experiment, &settings, args, &out)?;
 
     set_threads(global)?;
-    interrupt::listen()?;
+    interrupt::listen(console)?;
     let library = Library::new(global)?;
     let jobs = args.jobs.unwrap_or_else(rayon::current_num_threads);
     console.note(format_args!("{} runs, {jobs} at a time, in {}", plans.len(), out.display()));

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &Train, global: &Global, console: &Console) -> Result<()> {
     let plan = plan(args)?;
     set_threads(global)?;
-    interrupt::listen()?;
+    interrupt::listen(console)?;
     let library = Library::new(global)?;
     let existing = if args.resume { Existing::Resume } else { Existing::Refuse };
     console.note(format_args!("run in {}", plan.folder.display()));

@@ -66,7 +66,7 @@ impl RunFolder {
             found.truncate(NAMED);
             let text = format!("{} holds another run: {}{more}", path.display(), found.join("; "));
             return Err(Failure::usage(text)
-            .hint("choose another folder with `--out`, or the same settings"));
+                .hint("choose another folder with `--out`, or the same settings"));
         }
         let summary = path.join(file::SUMMARY);
         if summary.is_file() {
@@ -85,6 +85,10 @@ impl RunFolder {
         let checkpoints = path.join(file::CHECKPOINTS);
         fs::create_dir_all(&checkpoints).map_err(|e| failed("making", &checkpoints, e))?;
         let lock = lock(path)?;
+        // Between the look and the lock another process may have been here.
+        if path.join(file::EXPERIMENT).exists() {
+            return Err(overtaken(path));
+        }
         let metrics = path.join(file::METRICS);
         write(&metrics, b"")?;
         write_json(&path.join(file::PROVENANCE), &provenance())?;
@@ -96,6 +100,9 @@ impl RunFolder {
     /// Takes the folder of a run that is to go on.
     pub fn resume(path: &Path) -> Result<Self> {
         let lock = lock(path)?;
+        if path.join(file::SUMMARY).exists() {
+            return Err(overtaken(path));
+        }
         RunFolder::open(path, lock)
     }
 
@@ -208,6 +215,11 @@ pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
 
 fn name_of(step: u64) -> String {
     format!("step-{step:010}.safetensors")
+}
+
+fn overtaken(path: &Path) -> Failure {
+    Failure::usage(format!("another process has just worked in {}", path.display()))
+        .hint("look at what it did, and try again")
 }
 
 fn lock(path: &Path) -> Result<File> {
