@@ -57,8 +57,12 @@ const STATE: &str = "trainer";
 
 impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     /// A run at its beginning.
-    pub fn new(experiment: &'a Experiment, model: M, stepper: Stepper<F>) -> Result<Self> {
-        let theta = model.start(experiment.seed)?;
+    pub fn new(
+        experiment: &'a Experiment,
+        model: M,
+        stepper: Stepper<F>,
+        theta: Vec<F>,
+    ) -> Result<Self> {
         let mut averages = Vec::new();
         if experiment.averaging.is_some() {
             for part in parts(experiment, &model) {
