@@ -3,6 +3,7 @@
 mod average;
 mod calibration;
 pub mod fleet;
+mod layers;
 mod model;
 mod trainer;
 mod trouble;
