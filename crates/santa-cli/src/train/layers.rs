@@ -4,7 +4,8 @@ use crate::failure::Result;
 use crate::run::record::{Layer, QUANTILES};
 use santa::{Integrator, Stepper, Vitals};
 use santa_nn::Scalar;
-use std::collections::HashSet;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Elements of a layer that its quantiles are taken from.
 const QUANTILE_SAMPLE: usize = 20_000;
@@ -39,8 +40,8 @@ pub fn layers<F: Scalar>(stepper: &Stepper<F>, vitals: &Vitals) -> Result<Vec<La
 }
 
 /// Warnings that were given; they are not repeated when only their numbers change.
-#[derive(Debug, Default)]
-pub struct Warned(HashSet<String>);
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Warned(BTreeSet<String>);
 
 impl Warned {
     /// Those that are new.

@@ -32,7 +32,6 @@ pub struct Trainer<'a, F: Scalar, M: Model<F>> {
     chain: Chain<F, M>,
     averages: Vec<(Part, Average)>,
     state: State,
-    warned: Warned,
     started: Instant,
 }
 
@@ -48,6 +47,7 @@ struct State {
     best: Option<Best>,
     /// Evaluations since the best.
     stale: u64,
+    warned: Warned,
     /// Seconds of earlier processes.
     seconds: f64,
 }
@@ -266,7 +266,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             let vitals = stepper.vitals(self.chain.theta(), gradient)?;
             let layers = layers(stepper, &vitals)?;
             log.record(&Record::Layers(Layers { step, epoch: evaluation.epoch, layers }))?;
-            for message in self.warned.news(vitals.warnings()) {
+            for message in self.state.warned.news(vitals.warnings()) {
                 watch.warn(&message);
                 log.record(&Record::Warning(Warning { step, message }))?;
             }
