@@ -71,14 +71,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         }
         let chain = Chain::new(model, stepper, theta, experiment.data.order, experiment.batch)?;
         let state = State::default();
-        Ok(Trainer {
-            experiment,
-            chain,
-            averages,
-            state,
-            warned: Warned::default(),
-            started: Instant::now(),
-        })
+        Ok(Trainer { experiment, chain, averages, state, started: Instant::now() })
     }
 
     /// Steps made.
