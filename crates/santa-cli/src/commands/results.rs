@@ -82,8 +82,10 @@ impl Results {
         write_json(&out.join("results.json"), &shown)?;
         console.object(&shown)?;
         match stored.is_empty() {
-            true => Err(Failure::new(Kind::Numerical, "every run diverged")
-                .hint("try smaller step sizes")),
+            true => {
+                Err(Failure::new(Kind::Numerical, "every run diverged")
+                    .hint("try smaller step sizes"))
+            }
             false => Ok(()),
         }
     }

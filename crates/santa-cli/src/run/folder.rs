@@ -263,17 +263,16 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write(path, text.as_bytes())
 }
 
-/// The first field in which two values differ, in words.
+/// The first field in which two values differ, in words. The order of the fields is kept: what is
+/// counted by the epochs comes after them.
 fn difference(path: &str, there: &toml::Value, here: &toml::Value) -> Option<String> {
     use toml::Value::Table;
     let (Table(a), Table(b)) = (there, here) else {
         let text = format!("`{path}` is {there} there, {here} here");
         return (there != here).then_some(text);
     };
-    let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter().find_map(|key| {
+    let mut keys = b.keys().chain(a.keys().filter(|key| !b.contains_key(*key)));
+    keys.find_map(|key| {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match (a.get(key), b.get(key)) {
             // What it is called for the reader does not matter.
