@@ -79,7 +79,11 @@ fn one(plan: &Plan, library: &Library, display: &mut Display) -> Result<Outcome>
         Err(failure) if failure.kind == Kind::Numerical => {
             Ok(Outcome::Diverged(failure.to_string()))
         }
-        Err(failure) => Err(failure.within(plan.folder.display())),
+        Err(failure) => {
+            let folder = plan.folder.display().to_string();
+            let named = failure.message.contains(&folder);
+            Err(if named { failure } else { failure.within(folder) })
+        }
     }
 }
 

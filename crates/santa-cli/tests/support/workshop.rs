@@ -25,6 +25,15 @@ kind = "dense"
 hidden = [8]
 "#;
 
+/// The folder of the full data sets and the authors' weights, which may not be there.
+pub fn shared_data() -> PathBuf {
+    let named = std::env::var_os("SANTA_DATA").filter(|folder| !folder.is_empty());
+    named.map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    )
+}
+
 /// A folder with the experiment [`TINY`] in `tiny.toml`, which goes when the test ends.
 pub struct Workshop {
     folder: tempfile::TempDir,
@@ -164,6 +173,21 @@ impl Run {
         found.iter().map(|name| folder.join(name)).collect()
     }
 
+    /// The same in another folder.
+    pub fn copy_to(&self, folder: PathBuf) -> Run {
+        copy(&self.0, &folder);
+        Run(folder)
+    }
+
+    /// Makes it a run that was killed with `kept` checkpoints: those after them and the result are
+    /// not there.
+    pub fn cut(&self, kept: usize) {
+        let _ = fs::remove_file(self.0.join("summary.json"));
+        for later in self.checkpoints().drain(kept..) {
+            fs::remove_file(later).unwrap();
+        }
+    }
+
     /// All that the run computed, without what only tells how long it took.
     pub fn essence(&self) -> Essence {
         let newest = self.checkpoints().pop().unwrap();
@@ -230,6 +254,17 @@ fn names(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for name in names(from) {
+        let (from, to) = (from.join(&name), to.join(&name));
+        match from.is_dir() {
+            true => copy(&from, &to),
+            false => drop(fs::copy(&from, &to).unwrap()),
+        }
+    }
 }
 
 /// Time between two looks at something that another process does.
