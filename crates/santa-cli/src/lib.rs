@@ -9,6 +9,7 @@
 //! | [`train`] | running an experiment |
 //! | [`run`], [`tensorboard`] | the folder of a run and what is written in it |
 //! | [`interrupt`] | Ctrl-C |
+//! | [`report`], [`figure`] | what is shown of runs: a page and its figures |
 //! | [`console`], [`failure`] | what is said, and how the command ends |
 
 pub mod args;
@@ -17,7 +18,9 @@ pub mod console;
 pub mod data;
 pub mod experiment;
 pub mod failure;
+pub mod figure;
 pub mod interrupt;
+pub mod report;
 pub mod run;
 pub mod tensorboard;
 pub mod train;

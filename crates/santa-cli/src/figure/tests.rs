@@ -1,0 +1,94 @@
+use super::*;
+
+fn figure(y: Axis, points: Vec<(f64, f64)>) -> Figure {
+    Figure::new(Axis::new("epoch"), y).with(Series::line("a", Style::numbered(0), points))
+}
+
+/// Every number in every path and circle.
+fn coordinates(svg: &str) -> Vec<f64> {
+    let shapes = svg.lines().filter(|l| l.starts_with("<path") || l.starts_with("<circle"));
+    shapes
+        .flat_map(|l| l.split(['"', ' ', 'M', 'L', 'Z', 'h']).filter_map(|t| t.parse().ok()))
+        .collect()
+}
+
+/// Tags that are opened and not closed, or closed and not opened.
+fn unbalanced(svg: &str) -> i64 {
+    let opened = svg.matches('<').count() - svg.matches("</").count() - svg.matches("/>").count();
+    opened as i64 - svg.matches("</").count() as i64
+}
+
+#[test]
+fn names_are_escaped() {
+    let evil = r#"<script>alert("1")</script> & 'co' "#;
+    let mut figure = figure(Axis::new(evil), vec![(0.0, 1.0), (1.0, 2.0)]).titled(evil);
+    figure.series[0].label = format!("{evil}\u{0}\u{7}");
+    let svg = figure.svg();
+    assert!(!svg.contains("<script"));
+    assert_eq!(svg.matches("&lt;script&gt;").count(), 3);
+    assert!(!svg.contains('\u{0}') && !svg.contains('\u{7}'));
+    assert_eq!(unbalanced(&svg), 0);
+}
+
+#[test]
+fn a_figure_without_data_is_still_a_figure() {
+    for y in [Axis::new("loss"), Axis::new("loss").log()] {
+        for points in [vec![], vec![(f64::NAN, 1.0)], vec![(1.0, f64::INFINITY)]] {
+            let figure = figure(y.clone(), points);
+            assert!(figure.is_empty());
+            let svg = figure.svg();
+            assert!(svg.contains("no data"));
+            assert!(!svg.contains("NaN") && !svg.contains("inf\""));
+        }
+    }
+    assert!(sheet(&[], 3).ends_with("</svg>\n"));
+}
+
+#[test]
+fn zeros_on_a_log_axis_are_gaps() {
+    let points = vec![(0.0, 1.0), (1.0, 0.1), (2.0, 0.0), (3.0, -1.0), (4.0, 0.01), (5.0, 0.02)];
+    let svg = figure(Axis::new("t").log(), points).svg();
+    let lines = svg.lines().filter(|l| l.contains("fill=\"none\"")).count();
+    assert_eq!(lines, 2, "one line on each side of the gap");
+    assert!(coordinates(&svg).iter().all(|c| c.is_finite()));
+}
+
+#[test]
+fn a_lone_point_is_a_dot() {
+    let svg = figure(Axis::new("t"), vec![(1.0, 1.0)]).svg();
+    assert_eq!(svg.matches("<circle").count(), 1);
+}
+
+#[test]
+fn numbers_at_the_ends_of_their_type_stay_within_the_figure() {
+    for points in [
+        vec![(0.0, f64::MAX), (1.0, f64::MIN)],
+        vec![(0.0, 5e-324), (1.0, f64::MAX)],
+        vec![(0.0, 1.0), (1.0, 1.0 + f64::EPSILON)],
+        vec![(f64::MIN, 0.0), (f64::MAX, 0.0)],
+    ] {
+        for y in [Axis::new("y"), Axis::new("y").log()] {
+            let svg = figure(y, points.clone()).svg();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+}
+
+#[test]
+fn values_that_are_never_negative_have_an_axis_that_is_not() {
+    let axis = Axis::new("error");
+    assert_eq!(axis.ends([0.0, 1.0].into_iter(), 0.1).0, 0.0);
+    assert_eq!(axis.ends([-1.0, 1.0].into_iter(), 0.1).0, -1.2);
+    assert_eq!(axis.clone().between(0.0, 1.0).ends([7.0].into_iter(), 0.1), (0.0, 1.0));
+    // Ends that a logarithmic axis cannot have are as if not given.
+    assert_eq!(axis.log().between(0.0, 1.0).ends([2.0, 8.0].into_iter(), 0.0), (2.0, 8.0));
+}
+
+#[test]
+fn a_sheet_puts_figures_side_by_side() {
+    let one = figure(Axis::new("y"), vec![(0.0, 1.0), (1.0, 2.0)]).sized(200.0, 100.0);
+    let svg = sheet(&vec![one; 5], 2);
+    assert_eq!(svg.matches("<g transform=").count(), 5);
+    assert!(svg.contains("height=\"300\""));
+    assert_eq!(unbalanced(&svg), 0);
+}
