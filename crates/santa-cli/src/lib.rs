@@ -6,11 +6,11 @@
 //! | [`commands`] | what each command does |
 //! | [`experiment`] | what an experiment is, read from TOML |
 //! | [`data`] | the data sets, loaded and divided |
-//! | [`train`] | running an experiment |
+//! | [`train`], [`weights`] | running an experiment; parameters from files |
 //! | [`run`], [`tensorboard`] | the folder of a run and what is written in it |
 //! | [`interrupt`] | Ctrl-C |
 //! | [`report`], [`figure`] | what is shown of runs: a page and its figures |
-//! | [`console`], [`failure`] | what is said, and how the command ends |
+//! | [`console`], [`failure`], [`nearest`] | what is said, and how the command ends |
 
 pub mod args;
 pub mod commands;
@@ -20,10 +20,12 @@ pub mod experiment;
 pub mod failure;
 pub mod figure;
 pub mod interrupt;
+pub mod nearest;
 pub mod report;
 pub mod run;
 pub mod tensorboard;
 pub mod train;
+pub mod weights;
 
 use args::Cli;
 use clap::Parser;

@@ -7,11 +7,11 @@
 //! The last column is the time of a unit of work relative to that of the first line of 100 (batch),
 //! 400 (width), 500 (steps) or 200 (hidden units): 1 where the cost is linear.
 
-mod common;
-
-use common::{digits, measure, rolls};
-use santa::Prior;
-use santa_nn::{Architecture, Classifier, GruArchitecture, Normalisation, SequenceModel};
+use santa::{Potential, Prior};
+use santa_bench::Effort;
+use santa_bench::data::{digits, rolls};
+use santa_bench::models::measure;
+use santa_nn::{Architecture, Buffer, Classifier, GruArchitecture, Normalisation, SequenceModel};
 
 fn main() {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--threads").skip(1);
@@ -46,17 +46,23 @@ fn table(what: &str, sizes: &[usize], unit: usize, time: impl Fn(usize) -> (f64,
 
 fn dense(width: usize, batch: usize) -> f64 {
     let architecture = Architecture::dense(&[784, width, width, 10]);
-    let mut model = Classifier::<f32>::new(&architecture, digits(), Prior::gaussian(1.0))
+    let images = digits().expect("the embedded digits");
+    let mut model = Classifier::<f32>::new(&architecture, images, Prior::gaussian(1.0))
         .expect("a model of the digits");
     let theta = model.initial(1, 0);
-    measure(&mut model, theta, batch).total
+    milliseconds(&mut model, theta, batch)
 }
 
 fn gru(hidden: usize, steps: usize) -> f64 {
     let architecture = GruArchitecture { keys: 88, hidden };
-    let (data, prior) = (rolls(architecture.keys, steps), Prior::gaussian(1.0));
+    let data = rolls(architecture.keys, steps).expect("sequences");
+    let prior = Prior::gaussian(1.0);
     let mut model = SequenceModel::<f32>::new(architecture, data, Normalisation::default(), prior)
         .expect("a model of sequences");
     let theta = model.initial(1, 0);
-    measure(&mut model, theta, 1).total
+    milliseconds(&mut model, theta, 1)
+}
+
+fn milliseconds(model: &mut impl Potential<f32>, theta: Buffer<f32>, batch: usize) -> f64 {
+    measure(model, theta, batch, Effort::Full).expect("steps").total * 1e3
 }

@@ -47,7 +47,17 @@ fn check(music: Polyphonic, file: &str) {
 
 fn per_step<'a, F: Scalar>(tensor: impl Fn(&str) -> Option<Tensor<'a>>, rolls: &PianoRolls) -> f64 {
     let (architecture, theta) = GruArchitecture::from_tensors::<F>(tensor).unwrap();
-    Gru::new(architecture).unwrap().nll(&theta, rolls).unwrap().per_step()
+    let mut gru = Gru::new(architecture).unwrap();
+    let nll = gru.nll(&theta, rolls).unwrap().per_step();
+    let probabilities = gru.probabilities(&theta, rolls).unwrap();
+    let probabilities: Vec<f64> = probabilities.iter().map(|p| p.to_f64()).collect();
+    let scored = rolls.nll_of_probabilities(&probabilities).unwrap().per_step();
+    let difference = scored / nll - 1.0;
+    println!("likelihood of the probabilities: relative difference {difference:.1e} ({})", F::NAME);
+    // Probabilities near 1 are coarse: sure predictions that fail have few digits in `f32`.
+    let tolerance = if F::BYTES == size_of::<f32>() { 1e-5 } else { 1e-12 };
+    assert!(difference.abs() < tolerance, "{difference:e}");
+    nll
 }
 
 #[test]

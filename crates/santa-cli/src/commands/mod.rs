@@ -8,6 +8,7 @@ mod eval;
 mod presets;
 mod quickstart;
 mod report;
+mod results;
 mod sweep;
 mod table;
 mod train;
@@ -42,4 +43,46 @@ fn set_threads(global: &Global) -> Result<()> {
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|e| Failure::system(format!("making {threads} threads: {e}")))
+}
+
+/// Takes `KEY=V1,V2,...` apart. Commas within brackets and quotes do not count.
+fn listed<'a>(option: &str, text: &'a str) -> Result<(&'a str, Vec<String>)> {
+    let Some((key, values)) = text.split_once('=') else {
+        return Err(Failure::usage(format!("{option} {text}: there is no `=`"))
+            .hint(format!("write `{option} KEY=V1,V2,...`")));
+    };
+    let (mut depth, mut quoted) = (0i32, false);
+    let mut list = vec![String::new()];
+    for c in values.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '[' | '{' if !quoted => depth += 1,
+            ']' | '}' if !quoted => depth -= 1,
+            _ => (),
+        }
+        match list.last_mut() {
+            Some(last) if c != ',' || quoted || depth > 0 => last.push(c),
+            _ => list.push(String::new()),
+        }
+    }
+    let list: Vec<String> = list.iter().map(|value| value.trim().to_string()).collect();
+    if list.iter().any(String::is_empty) {
+        return Err(Failure::usage(format!("{option} {text}: a value is empty")));
+    }
+    Ok((key.trim(), list))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_divided_at_commas_outside_brackets() {
+        let (key, values) = listed("--vary", "model.hidden=[10, 20],[30]").unwrap();
+        assert_eq!((key, values), ("model.hidden", vec!["[10, 20]".into(), "[30]".into()]));
+        assert_eq!(listed("--vary", "a=1,\"x,y\"").unwrap().1, ["1", "\"x,y\""]);
+        for bad in ["a", "a=", "a=1,,2"] {
+            assert!(listed("--vary", bad).is_err(), "{bad}");
+        }
+    }
 }

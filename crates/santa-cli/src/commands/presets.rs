@@ -3,8 +3,9 @@
 use super::table::Table;
 use crate::args::{Presets, PresetsAction};
 use crate::console::Console;
-use crate::experiment::{EXPERIMENTS, OPTIMIZERS, Preset, did_you_mean};
-use crate::failure::{Failure, Result};
+use crate::experiment::{EXPERIMENTS, OPTIMIZERS, Preset};
+use crate::failure::Result;
+use crate::nearest::unknown;
 use serde_json::json;
 
 pub fn run(args: &Presets, console: &Console) -> Result<()> {
@@ -32,11 +33,8 @@ fn list(console: &Console) -> Result<()> {
 
 fn show(name: &str, console: &Console) -> Result<()> {
     let all = || EXPERIMENTS.iter().chain(OPTIMIZERS);
-    let preset = all().find(|preset| preset.name == name).ok_or_else(|| {
-        let names = all().map(|preset| preset.name);
-        let text = format!("there is no preset `{name}`{}", did_you_mean(name, names));
-        Failure::usage(text).hint("`santa presets` lists them")
-    })?;
+    let preset = all().find(|preset| preset.name == name);
+    let preset = preset.ok_or_else(|| unknown("preset", name, all().map(|preset| preset.name)))?;
     console.result(preset.toml.trim_end())?;
     console.object(&json!({ "name": preset.name, "toml": preset.toml }))
 }

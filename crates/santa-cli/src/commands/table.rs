@@ -16,6 +16,19 @@ impl Table {
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
+    /// The same for a Markdown file.
+    pub fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let mut text = String::new();
+        for (i, row) in self.rows.iter().enumerate() {
+            text += &line(row);
+            if i == 0 {
+                let rule = |column| if column == 0 { "---" } else { "---:" }.to_string();
+                text += &line(&(0..row.len()).map(rule).collect::<Vec<_>>());
+            }
+        }
+        text
+    }
 }
 
 impl std::fmt::Display for Table {

@@ -2,10 +2,10 @@
 
 use super::catalog::{self, EXPERIMENTS, OPTIMIZERS, Preset};
 use super::duration::Clock;
-use super::nearest::{did_you_mean, suggestion};
 use super::places::{Place, Places, join};
 use super::{Data, Experiment, steps_per_epoch};
 use crate::failure::{Failure, Kind, Result};
+use crate::nearest::{did_you_mean, suggestion};
 use crate::run::stored::file;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -96,6 +96,11 @@ impl Draft {
         table.insert(last.into(), value);
         self.places.argument(key, argument);
         Ok(())
+    }
+
+    /// As TOML: what was written, with the replacements.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(&self.table).map_err(|e| Failure::usage(format!("writing TOML: {e}")))
     }
 
     /// Fills in every field, turns durations into steps, and checks the whole.

@@ -6,12 +6,10 @@
 mod catalog;
 mod draft;
 mod duration;
-mod nearest;
 mod places;
 
 pub use catalog::{EXPERIMENTS, OPTIMIZERS, Preset};
 pub use draft::{Draft, parse_value};
-pub use nearest::did_you_mean;
 
 use crate::failure::{Failure, Result};
 use santa::average::Pooling;
@@ -145,9 +143,7 @@ impl Set {
     /// The set of a name.
     pub fn by_name(name: &str) -> Result<Set> {
         Set::ALL.iter().find(|(n, _)| *n == name).map(|(_, set)| *set).ok_or_else(|| {
-            let names = Set::ALL.map(|(name, _)| name);
-            let text = format!("there is no data set `{name}`{}", did_you_mean(name, names));
-            Failure::usage(text).hint(format!("there are: {}", names.join(", ")))
+            crate::nearest::unknown("data set", name, Set::ALL.map(|(name, _)| name))
         })
     }
 

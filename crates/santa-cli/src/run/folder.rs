@@ -4,9 +4,9 @@ use super::machine::provenance;
 use super::record::{Record, Summary};
 use super::stored::{file, read_json, read_records};
 use crate::experiment::Experiment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Kind, Result};
 use santa::Checkpoint;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct RunFolder {
 }
 
 /// What a folder holds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub enum Found {
     /// Nothing of ours.
     Nothing,
@@ -29,6 +29,15 @@ pub enum Found {
     Unfinished,
     /// A run that is done.
     Done(Box<Summary>),
+    /// A run that diverged. The same settings and seed would diverge again.
+    Diverged(Failure),
+}
+
+/// `failure.json`: why a run did not end well.
+#[derive(Serialize, Deserialize)]
+struct Diverged {
+    message: String,
+    hint: Option<String>,
 }
 
 impl RunFolder {
@@ -60,6 +69,11 @@ impl RunFolder {
         let summary = path.join(file::SUMMARY);
         if summary.is_file() {
             return Ok(Found::Done(Box::new(read_json(&summary)?)));
+        }
+        let failure = path.join(file::FAILURE);
+        if failure.is_file() {
+            let Diverged { message, hint } = read_json(&failure)?;
+            return Ok(Found::Diverged(Failure { kind: Kind::Numerical, message, hint }));
         }
         Ok(Found::Unfinished)
     }
@@ -147,6 +161,13 @@ impl RunFolder {
         let metrics = self.path.join(file::METRICS);
         self.metrics.sync_data().map_err(|e| failed("writing", &metrics, e))?;
         write_json(&self.path.join(file::SUMMARY), summary)
+    }
+
+    /// Writes down that the run diverged.
+    pub fn fail(&self, failure: &Failure) -> Result<()> {
+        let Failure { message, hint, .. } = failure;
+        let diverged = Diverged { message: message.clone(), hint: hint.clone() };
+        write_json(&self.path.join(file::FAILURE), &diverged)
     }
 }
 

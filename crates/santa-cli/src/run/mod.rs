@@ -7,6 +7,7 @@
 //! | `metrics.jsonl` | one [`Record`](record::Record) a line, written as they come |
 //! | `checkpoints/` | the last few states, and the best: safetensors |
 //! | `summary.json` | the [`Summary`](record::Summary); its presence says that the run is done |
+//! | `failure.json` | instead of the summary, if the run diverged |
 //! | `tensorboard/` | event files, if asked for |
 //! | `lock` | held while a process works in the folder |
 

@@ -15,6 +15,8 @@ pub mod file {
     pub const METRICS: &str = "metrics.jsonl";
     /// The result.
     pub const SUMMARY: &str = "summary.json";
+    /// Why there is none.
+    pub const FAILURE: &str = "failure.json";
     /// Checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
     /// The parameters that were best on validation data, among the checkpoints.

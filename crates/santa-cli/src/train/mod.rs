@@ -2,6 +2,7 @@
 
 mod average;
 mod calibration;
+pub mod fleet;
 mod model;
 mod trainer;
 mod trouble;
@@ -42,6 +43,7 @@ impl Plan {
     pub fn new(draft: Draft, parent: &Path) -> Result<Self> {
         let experiment = draft.resolve()?;
         let name = format!("{}-seed-{}", experiment.optimizer.name, experiment.seed);
+        let name = name.replace([' ', '/', '\\', ':'], "-");
         Ok(Plan { draft, experiment, folder: parent.join(name), tensorboard: false })
     }
 }
@@ -79,8 +81,12 @@ pub fn execute(
         (Found::Nothing, _) => false,
         (Found::Unfinished, Existing::Resume) => true,
         (Found::Done(summary), Existing::Resume) => return Ok(Ended::Done(summary)),
+        (Found::Diverged(failure), Existing::Resume) => return Err(failure),
         (found, Existing::Refuse) => {
-            let state = if found == Found::Unfinished { "an unfinished" } else { "a finished" };
+            let state = match found {
+                Found::Done(_) => "a finished",
+                _ => "an unfinished",
+            };
             let text = format!("there is {state} run in {}", plan.folder.display());
             return Err(Failure::usage(text)
                 .hint("`--resume` goes on with it, `--out` chooses another folder"));
@@ -174,7 +180,7 @@ fn run<F: Scalar, M: Model<F>>(
         RunFolder::create(&plan.folder, experiment)?
     };
     let events = match plan.tensorboard {
-        true => Some(EventWriter::create(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
+        true => Some(EventWriter::resume(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
         false => None,
     };
     trainer.run(&mut Log { folder: &mut folder, events }, watch)

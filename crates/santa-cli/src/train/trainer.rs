@@ -14,7 +14,7 @@ use crate::run::record::{
     Averaged, Best, Calibration, Evaluation, Layer, Layers, QUANTILES, Record, Score, Scores,
     Status, Summary, Training, Warning,
 };
-use crate::tensorboard::EventWriter;
+use crate::tensorboard::{self, EventWriter};
 use santa::average::Pooling;
 use santa::{Chain, Checkpoint, Integrator, StepOutcome, Stepper};
 use santa_nn::Scalar;
@@ -201,6 +201,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let failure = diverged(self.experiment, layout, self.chain.theta(), step, what);
         let message = failure.message.clone();
         // The failure is what matters, whether or not it can be written down.
+        let _ = log.folder.fail(&failure);
         let _ = log.record(&Record::Warning(Warning { step: self.chain.steps(), message }));
         watch.end(None);
         failure
@@ -393,7 +394,7 @@ pub struct Log<'a> {
 impl Log<'_> {
     fn record(&mut self, record: &Record) -> Result<()> {
         if let Some(events) = &mut self.events {
-            events.record(record)?;
+            events.record(record, tensorboard::now())?;
         }
         self.folder.record(record)
     }

@@ -148,11 +148,16 @@ impl PianoRolls {
                 probabilities[i]
             )));
         }
-        let sum = self.values.iter().zip(probabilities).fold(0.0, |sum, (x, p)| {
-            let log = if *x == 1 { p.ln() } else { (-p).ln_1p() };
-            sum - log.max(LOG_FLOOR)
-        });
-        Ok(Nll { sum, steps })
+        let of_step = |step: usize| {
+            let range = step * keys..(step + 1) * keys;
+            self.values[range.clone()].iter().zip(&probabilities[range]).fold(0.0, |sum, (x, p)| {
+                let log = if *x == 1 { p.ln() } else { (-p).ln_1p() };
+                sum - log.max(LOG_FLOOR)
+            })
+        };
+        // Sums of sums: most terms are so small that a single one would lose them.
+        let of_sequence = |sequence| self.range(sequence).map(of_step).sum::<f64>();
+        Ok(Nll { sum: (0..self.len()).map(of_sequence).sum(), steps })
     }
 
     /// The steps of a sequence, counted through all sequences.
@@ -185,6 +190,21 @@ mod tests {
         assert_eq!(LOG_FLOOR, f64::MIN_POSITIVE.ln());
         // Small probabilities are not lost beside 1.
         assert_eq!(sum([1.0, 1e-20, 1.0, 0.0]), 1e-20);
+    }
+
+    #[test]
+    fn many_small_terms_are_not_lost_beside_a_large_one() {
+        /// Less than half a unit in the last place of the large one: added one by one, all would be lost.
+        const SMALL: f64 = 5e-14;
+        const STEPS: usize = 10_000;
+        let mut values = vec![0; STEPS];
+        values[0] = 1;
+        let rolls = PianoRolls::new(1, values, vec![0, 1, STEPS]).unwrap();
+        let mut probabilities = vec![SMALL; STEPS];
+        probabilities[0] = 0.0;
+        let sum = rolls.nll_of_probabilities(&probabilities).unwrap().sum;
+        let small = (STEPS - 1) as f64 * SMALL;
+        assert!((sum + LOG_FLOOR - small).abs() < 1e-3 * small);
     }
 
     #[test]
