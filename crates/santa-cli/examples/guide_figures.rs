@@ -183,7 +183,7 @@ fn averaging(title: &str, run: &StoredRun) -> Figure {
     let averaged = evaluations
         .iter()
         .filter_map(|e| Some((e.epoch, percent(&e.averaged.as_ref()?.scores)?)));
-    Figure::new(Axis::new("epoch"), Axis::new("test error, %").between(2.0, 8.0))
+    Figure::new(Axis::new("epoch"), Axis::new("test error, %").between(4.0, 10.0))
         .titled(title)
         .with(Series::line("last parameters", Style::numbered(1), last.collect()))
         .with(Series::line("averaged prediction", style(0), averaged.collect()))
