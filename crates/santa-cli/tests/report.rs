@@ -29,7 +29,7 @@ fn stored(runs: &[FakeRun]) -> Vec<StoredRun> {
 fn row<'a>(page: &'a str, name: &str) -> &'a str {
     let table =
         page.split("<table class=\"results").nth(1).unwrap().split("</table>").next().unwrap();
-    table.split("<tr>").find(|row| row.contains(&format!("</span>{name}"))).unwrap()
+    table.split("<tr>").find(|row| row.contains(&format!("</svg>{name}"))).unwrap()
 }
 
 #[test]
@@ -133,6 +133,13 @@ fn single_runs_come_with_a_word_of_caution() {
     assert!(page.contains("another seed may order them otherwise"));
     assert!(!page.contains("standard deviation over the seeds"));
     assert!(page.contains("seed 1."));
+}
+
+#[test]
+fn a_seed_that_was_run_twice_counts_once() {
+    let page = page(&stored(&[FakeRun::new("adam", 1), FakeRun::new("adam", 1)]));
+    assert!(row(&page, "adam").contains("<td class=\"number\">1</td>"));
+    assert!(page.contains("2 runs, 1 of them left out"));
 }
 
 #[test]

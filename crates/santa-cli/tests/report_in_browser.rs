@@ -74,6 +74,9 @@ const ACT: &str = r#"<script>
     const at = { clientX: box.left + box.width / 2, clientY: box.top + 20, bubbles: true };
     chart.dispatchEvent(new PointerEvent("pointermove", { ...at, pointerType: "touch" }));
     saw.tipByTouch = !tip.hidden;
+    const spot = tip.getBoundingClientRect();
+    const frame = one(".chart").getBoundingClientRect();
+    saw.tipInside = spot.top >= frame.top && spot.left >= frame.left && spot.right <= frame.right;
 
     const ground = () => getComputedStyle(document.body).backgroundColor;
     const before = ground();
@@ -173,6 +176,7 @@ fn a_reader_hides_series_changes_axes_and_colours_and_nothing_is_fetched() {
         "tipShown",
         "tipGone",
         "tipByTouch",
+        "tipInside",
     ] {
         assert_eq!(saw[key], true, "{key}");
     }
@@ -210,4 +214,17 @@ fn wild_names_and_broken_numbers_do_no_harm_on_a_narrow_screen() {
     assert_eq!(saw["wild"], true);
     assert_eq!(saw["notNumbers"], false);
     assert_eq!(saw["overflow"], 0);
+}
+
+#[test]
+fn the_watcher_notices_requests_and_errors() {
+    let page = written("watched", &comparison());
+    let text = std::fs::read_to_string(&page).unwrap();
+    let harm = r#"<img src="https://example.invalid/x.png"><script>console.error("oh"); nothing()</script>"#;
+    std::fs::write(&page, text.replacen("<header>", &format!("{harm}<header>"), 1)).unwrap();
+    let Some(saw) = read(&page, 1280) else { return };
+    let problems = saw["problems"].to_string();
+    for expected in ["request: https://example.invalid", "oh", "nothing is not defined"] {
+        assert!(problems.contains(expected), "{expected} is not in {problems}");
+    }
 }

@@ -211,8 +211,9 @@ impl Figure {
 
     /// Whether there is anything to see.
     pub fn is_empty(&self) -> bool {
-        let seen = |&(x, y): &(f64, f64)| self.x.shows(x) && self.y.shows(y);
-        !self.series.iter().any(|s| s.points.iter().any(seen) || !s.band.is_empty())
+        let point = |&(x, y): &(f64, f64)| self.x.shows(x) && self.y.shows(y);
+        let band = |&(x, low, high): &(f64, f64, f64)| point(&(x, low)) && point(&(x, high));
+        !self.series.iter().any(|s| s.points.iter().any(point) || s.band.iter().any(band))
     }
 
     /// The figure as an SVG file.

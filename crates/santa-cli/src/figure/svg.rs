@@ -32,6 +32,27 @@ const LETTER: f64 = 0.56;
 const PIXELS_PER_TICK: (f64, f64) = (70.0, 45.0);
 /// Share of the data's range that is left free above and below.
 const ROOM: f64 = 0.04;
+/// Pixels about the axes: above them, for a title, for the names of shades; at their right; at their
+/// left beside the marks; below them.
+const ABOVE: f64 = 12.0;
+const TITLE: f64 = 18.0;
+const SHADE_NAMES: f64 = 8.0;
+const RIGHT: f64 = 12.0;
+const LEFT: f64 = 30.0;
+const BELOW: f64 = 42.0;
+/// Pixels between a mark and its number.
+const GAP: f64 = 6.0;
+/// Pixels from the x axis down to its numbers and to its label.
+const TICK_LABELS: f64 = 16.0;
+const AXIS_LABEL: f64 = 33.0;
+const TICK: f64 = 4.0;
+const DOT_RADIUS: f64 = 2.4;
+/// What text is moved down to be centred, in units of the font: digits are 0.7 of it high.
+const HALF_DIGIT: f64 = 0.35;
+/// Pixels of a line in the legend, with the gap behind it; between two entries; behind the last.
+const LEGEND_STROKE: f64 = 26.0;
+const LEGEND_ROW: f64 = 17.0;
+const LEGEND_END: f64 = 14.0;
 
 fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * FONT * LETTER
@@ -66,12 +87,10 @@ fn full_width(figure: &Figure) -> f64 {
     figure.width + legend_width(figure)
 }
 
-const LEGEND_STROKE: f64 = 26.0;
-
 fn legend_width(figure: &Figure) -> f64 {
     let labels = figure.series.iter().filter(|s| !s.label.is_empty());
     let widest = labels.map(|s| text_width(&s.label)).fold(0.0, f64::max);
-    if widest == 0.0 { 0.0 } else { widest + LEGEND_STROKE + 14.0 }
+    if widest == 0.0 { 0.0 } else { widest + LEGEND_STROKE + LEGEND_END }
 }
 
 /// A figure with the places of its axes.
@@ -101,15 +120,15 @@ impl<'a> Canvas<'a> {
                 .chain(bands.filter(|b| seen(&b.0)).flat_map(|b| [b.1, b.2])),
             ROOM,
         );
-        let title = if figure.title.is_empty() { 0.0 } else { 18.0 };
+        let title = if figure.title.is_empty() { 0.0 } else { TITLE };
         // Names of shades stand above the axes, where no line crosses them.
-        let shades = if figure.shades.is_empty() { 0.0 } else { 8.0 };
-        let top = 12.0 + title + shades;
-        let bottom = figure.height - 42.0;
+        let shades = if figure.shades.is_empty() { 0.0 } else { SHADE_NAMES };
+        let top = ABOVE + title + shades;
+        let bottom = figure.height - BELOW;
         let count = ((bottom - top) / PIXELS_PER_TICK.1) as usize;
         let labels = figure.y.ticks(y, count).into_iter().map(|v| text_width(&ticks::label(v)));
-        let left = labels.fold(0.0, f64::max) + 30.0;
-        Canvas { figure, index, x, y, left, right: figure.width - 12.0, top, bottom }
+        let left = labels.fold(0.0, f64::max) + LEFT;
+        Canvas { figure, index, x, y, left, right: figure.width - RIGHT, top, bottom }
     }
 
     fn place_x(&self, value: f64) -> f64 {
@@ -159,9 +178,9 @@ impl<'a> Canvas<'a> {
                 self.bottom - self.top,
                 escape(shade.fill)
             );
-            if text_width(&shade.label) + 8.0 < to - from {
+            if text_width(&shade.label) + GAP < to - from {
                 let middle = (from + to) / 2.0;
-                text(out, middle, self.top - 5.0, "middle", FAINT, &shade.label);
+                text(out, middle, self.top - GAP, "middle", FAINT, &shade.label);
             }
         }
     }
@@ -174,30 +193,29 @@ impl<'a> Canvas<'a> {
         for value in ticks(&self.figure.y, self.y, self.bottom - self.top, tall) {
             let y = self.place_y(value);
             line(out, (self.left, y), (self.right, y), GRID);
-            // Digits are about 0.7 of the font high: half of it centres them.
-            text(out, self.left - 6.0, y + 0.35 * FONT, "end", FAINT, &ticks::label(value));
+            text(out, self.left - GAP, y + HALF_DIGIT * FONT, "end", FAINT, &ticks::label(value));
         }
         for value in ticks(&self.figure.x, self.x, self.right - self.left, wide) {
             let x = self.place_x(value);
-            line(out, (x, self.bottom), (x, self.bottom + 4.0), FAINT);
-            text(out, x, self.bottom + 16.0, "middle", FAINT, &ticks::label(value));
+            line(out, (x, self.bottom), (x, self.bottom + TICK), FAINT);
+            text(out, x, self.bottom + TICK_LABELS, "middle", FAINT, &ticks::label(value));
         }
         line(out, (self.left, self.bottom), (self.right, self.bottom), FAINT);
     }
 
     fn draw_words(&self, out: &mut String) {
         let middle = (self.left + self.right) / 2.0;
-        text(out, middle, self.bottom + 33.0, "middle", INK, &self.figure.x.label);
+        text(out, middle, self.bottom + AXIS_LABEL, "middle", INK, &self.figure.x.label);
         let height = (self.top + self.bottom) / 2.0;
         let _ = writeln!(
             out,
-            r#"<text transform="translate(12 {height:.1}) rotate(-90)" text-anchor="middle" fill="{INK}">{}</text>"#,
+            r#"<text transform="translate({FONT} {height:.1}) rotate(-90)" text-anchor="middle" fill="{INK}">{}</text>"#,
             escape(&self.figure.y.label)
         );
         if !self.figure.title.is_empty() {
             let _ = writeln!(
                 out,
-                r#"<text x="{:.1}" y="18" fill="{INK}" font-size="{}" font-weight="bold">{}</text>"#,
+                r#"<text x="{:.1}" y="{TITLE}" fill="{INK}" font-size="{}" font-weight="bold">{}</text>"#,
                 self.left,
                 FONT + 1.0,
                 escape(&self.figure.title)
@@ -244,7 +262,7 @@ impl<'a> Canvas<'a> {
                 for &(x, y) in run {
                     let _ = writeln!(
                         out,
-                        r#"<circle cx="{:.2}" cy="{:.2}" r="2.4" fill="{}"/>"#,
+                        r#"<circle cx="{:.2}" cy="{:.2}" r="{DOT_RADIUS}" fill="{}"/>"#,
                         self.place_x(x),
                         self.place_y(y),
                         style.colour.light
@@ -267,16 +285,16 @@ impl<'a> Canvas<'a> {
         let named = self.figure.series.iter().filter(|s| !s.label.is_empty());
         for (i, series) in named.enumerate() {
             let x = self.figure.width + 2.0;
-            let y = self.top + 8.0 + 17.0 * i as f64;
+            let y = self.top + LEGEND_ROW * (i as f64 + 0.5);
             let _ = writeln!(
                 out,
                 r#"<path d="M{x:.1} {y:.1}h{:.1}" stroke="{}" stroke-width="{}"{}/>"#,
-                LEGEND_STROKE - 6.0,
+                LEGEND_STROKE - GAP,
                 series.style.colour.light,
                 series.style.width,
                 dashes(series.style.dash)
             );
-            text(out, x + LEGEND_STROKE, y + 0.35 * FONT, "start", INK, &series.label);
+            text(out, x + LEGEND_STROKE, y + HALF_DIGIT * FONT, "start", INK, &series.label);
         }
     }
 }

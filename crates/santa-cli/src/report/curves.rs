@@ -2,8 +2,6 @@
 
 use super::groups::Group;
 use crate::run::record::{Evaluation, Record, Score, Scores};
-use crate::run::stored::StoredRun;
-use santa::Stage;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Points of a curve at most: a figure is some hundred pixels wide.
@@ -219,82 +217,6 @@ pub fn thin(values: &[f64], count: usize) -> Vec<usize> {
         keep.insert(finite().max_by(by_value).unwrap_or(from));
     }
     keep.into_iter().collect()
-}
-
-/// A stretch of training in one stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
-    /// What was done.
-    pub stage: Stage,
-    /// Epochs at its beginning.
-    pub from: f64,
-    /// Epochs at its end.
-    pub to: f64,
-}
-
-/// Temperature and momenta of one run.
-pub struct Annealing {
-    /// Times and temperatures.
-    pub temperature: Vec<(f64, f64)>,
-    /// What was done when.
-    pub stages: Vec<Stretch>,
-    /// Quantiles of the momentum's weight, for each tensor: its name, then times and quantiles.
-    pub layers: Vec<(String, Vec<(f64, [f64; 7])>)>,
-}
-
-/// Times at which the momenta of a tensor are drawn, at most: the figures are small.
-const MAX_LAYER_POINTS: usize = 120;
-
-/// Temperature and momenta of a run, if it had any.
-pub fn annealing(run: &StoredRun) -> Option<Annealing> {
-    let mut training = BTreeMap::new();
-    let mut layers: Vec<(String, BTreeMap<u64, (f64, [f64; 7])>)> = Vec::new();
-    for record in &run.records {
-        match record {
-            Record::Training(r) => {
-                training.insert(r.step, r);
-            }
-            Record::Layers(r) => {
-                for layer in &r.layers {
-                    let Some(momentum) = layer.momentum else { continue };
-                    let at = layers.iter().position(|(name, _)| *name == layer.name);
-                    let at = at.unwrap_or_else(|| {
-                        layers.push((layer.name.clone(), BTreeMap::new()));
-                        layers.len() - 1
-                    });
-                    layers[at].1.insert(r.step, (r.epoch, momentum));
-                }
-            }
-            _ => (),
-        }
-    }
-    let mut stages: Vec<Stretch> = Vec::new();
-    for r in training.values() {
-        match stages.last_mut() {
-            Some(last) if last.stage == r.stage => last.to = r.epoch,
-            last => {
-                let from = last.map_or(0.0, |last| last.to);
-                stages.push(Stretch { stage: r.stage, from, to: r.epoch });
-            }
-        }
-    }
-    let temperature: Vec<f64> = training.values().map(|r| r.temperature).collect();
-    if layers.is_empty() && !temperature.iter().any(|&t| t > 0.0) {
-        return None;
-    }
-    let epochs: Vec<f64> = training.values().map(|r| r.epoch).collect();
-    let keep = thin(&temperature, MAX_POINTS);
-    Some(Annealing {
-        temperature: keep.into_iter().map(|i| (epochs[i], temperature[i])).collect(),
-        stages,
-        layers: layers
-            .into_iter()
-            .map(|(name, times)| {
-                let every = times.len().div_ceil(MAX_LAYER_POINTS).max(1);
-                (name, times.into_values().step_by(every).collect())
-            })
-            .collect(),
-    })
 }
 
 #[cfg(test)]

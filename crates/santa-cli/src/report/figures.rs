@@ -1,7 +1,8 @@
 //! The figures as files, for papers.
 
+use super::annealing::{Annealing, Momentum, Stretch, annealing};
 use super::calibration::reliability;
-use super::curves::{self, Annealing, Curve, Measure, Part, Prediction, annealing};
+use super::curves::{self, Curve, Measure, Part, Prediction};
 use super::groups::{Experiment, Group, seed};
 use super::table::PERCENT;
 use crate::figure::{Axis, Figure, Scale, Series, Shade, Style, sheet};
@@ -49,7 +50,7 @@ pub fn draw(experiment: &Experiment<'_>) -> Vec<Drawing> {
     }
     for group in groups {
         let run = group.runs[0];
-        let Some(annealing) = annealing(run).filter(|a| !a.layers.is_empty()) else { continue };
+        let Some(annealing) = annealing(run).filter(|a| !a.momenta.is_empty()) else { continue };
         let title = match seed(run) {
             Some(seed) => format!("momentum, {}, seed {seed}", group.label),
             None => format!("momentum, {}", group.label),
@@ -102,7 +103,7 @@ fn lines(groups: &[Group<'_>], label: &str, curve: impl Fn(&Group<'_>) -> Option
 
 /// Colours of the stages, pale enough to draw on.
 fn shades(annealing: &Annealing) -> Vec<Shade> {
-    let shade = |stretch: &curves::Stretch| {
+    let shade = |stretch: &Stretch| {
         let (label, fill) = match stretch.stage {
             Stage::Exploring => ("exploring", "#fdf3e3"),
             Stage::Refining => ("refining", "#eef3f8"),
@@ -130,10 +131,13 @@ fn momenta(annealing: &Annealing, style: Style) -> Vec<Figure> {
     /// highest, 5 to 95 per cent, 25 to 75 per cent.
     const BANDS: [(usize, usize, f64); 3] = [(0, 6, 0.12), (1, 5, 0.18), (2, 4, 0.3)];
     const MEDIAN: usize = 3;
-    let values = || annealing.layers.iter().flat_map(|(_, t)| t).flat_map(|(_, q)| q);
+    let values = || annealing.momenta.iter().flat_map(|m| &m.times).flat_map(|(_, q)| q);
     let ends = |start: f64, pick: fn(f64, f64) -> f64| values().copied().fold(start, pick);
-    let (low, high) = (ends(0.0, f64::min), ends(1.0, f64::max));
-    let figure = |(name, times): &(String, Vec<(f64, [f64; 7])>)| {
+    let (low, high) = (ends(f64::INFINITY, f64::min), ends(f64::NEG_INFINITY, f64::max));
+    // Not less than a hundredth, so that no drift looks like nothing.
+    let (middle, half) = (0.5 * (low + high), f64::max(0.005, 0.5 * (high - low)));
+    let (low, high) = (middle - half, middle + half);
+    let figure = |Momentum { name, times }: &Momentum| {
         let y = Axis::new("weight of momentum").between(low, high);
         let mut figure = Figure::new(Axis::new("epoch"), y).titled(name).sized(260.0, 190.0);
         for (lower, upper, opacity) in BANDS {
@@ -144,7 +148,7 @@ fn momenta(annealing: &Annealing, style: Style) -> Vec<Figure> {
         let median = times.iter().map(|(x, q)| (*x, q[MEDIAN])).collect();
         figure.with(Series::line("", style, median))
     };
-    annealing.layers.iter().map(figure).collect()
+    annealing.momenta.iter().map(figure).collect()
 }
 
 fn calibration(groups: &[Group<'_>], prediction: Prediction) -> Figure {

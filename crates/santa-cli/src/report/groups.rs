@@ -48,7 +48,7 @@ pub fn experiment_name(run: &StoredRun) -> &str {
     given.or(run.summary.as_ref().map(|s| s.name.as_str())).unwrap_or("experiment")
 }
 
-/// Runs by experiment and settings.
+/// Runs by experiment and settings. Of runs with the same settings and seed the first is taken.
 pub fn group(runs: &[StoredRun]) -> Vec<Experiment<'_>> {
     let mut experiments: Vec<Experiment<'_>> = Vec::new();
     for run in runs {
@@ -59,6 +59,8 @@ pub fn group(runs: &[StoredRun]) -> Vec<Experiment<'_>> {
         });
         let groups = &mut experiments[at].groups;
         match groups.iter_mut().find(|g| belongs(run, g)) {
+            // The same settings and seed make the same run: it would count twice.
+            Some(group) if group.seeds().any(|s| Some(s) == seed(run)) => (),
             Some(group) => group.runs.push(run),
             None => groups.push(Group {
                 label: String::new(),

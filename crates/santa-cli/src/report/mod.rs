@@ -3,13 +3,15 @@
 //! | module | what is there |
 //! | --- | --- |
 //! | `groups` | which runs belong together, and what differs between them |
-//! | `curves`, `calibration`, `table` | what is shown: over time, by confidence, at the end |
-//! | `page` | the HTML, made of `page.html`, `style.css` and `script.js` |
+//! | `curves`, `annealing`, `calibration`, `table` | what is shown: over time, by confidence, at the end |
+//! | `page`, `data` | the HTML, made of `page.html`, `style.css` and `script.js`, and what it draws |
 //! | `figures` | the SVG files |
 //! | `files` | writing a file whole or not at all |
 
+mod annealing;
 mod calibration;
 mod curves;
+mod data;
 mod figures;
 mod files;
 mod groups;

@@ -1,7 +1,9 @@
 //! The HTML of the report.
 
+use super::annealing;
 use super::calibration::{Reliability, reliability};
-use super::curves::{self, Curve, Measure, Part, Prediction};
+use super::curves::{self, Measure, Part, Prediction};
+use super::data;
 use super::groups::{self, Experiment, Group};
 use super::table;
 use crate::failure::{Failure, Result};
@@ -10,7 +12,6 @@ use crate::run::record::{Record, Status};
 use crate::run::stored::StoredRun;
 use minijinja::Environment;
 use minijinja::value::Serde;
-use santa::Stage;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -44,10 +45,6 @@ pub fn html(
     let damaged = |error| Failure::system(format!("the report's template: {error}"));
     // The ending of its name makes all values escaped.
     environment.add_template("page.html", include_str!("page.html")).map_err(damaged)?;
-    let data = json!({
-        "dashes": DASHES,
-        "experiments": experiments.iter().map(experiment_data).collect::<Vec<_>>(),
-    });
     let sections: Vec<Json> =
         experiments.iter().zip(links).map(|(e, links)| section(e, links)).collect();
     let page = json!({
@@ -57,27 +54,16 @@ pub fn html(
         "machines": distinct(runs.iter().map(machine)),
         "versions": distinct(runs.iter().map(|run| run.provenance.version.clone())),
         "runs": runs.len(),
+        "repeats": runs.len() - experiments.iter().flat_map(|e| &e.groups).map(|g| g.runs.len()).sum::<usize>(),
         "unfinished": runs.iter().filter(|run| run.summary.is_none()).count(),
         "settings": settings(experiments),
         "palette": palette(),
         "style": include_str!("style.css"),
         "script": include_str!("script.js"),
-        "data": in_script(&data),
+        "data": data::in_script(&data::of(experiments)),
     });
     let template = environment.get_template("page.html").map_err(damaged)?;
     template.render(Serde(page)).map_err(damaged)
-}
-
-/// JSON as it may stand in a script element, whatever the texts in it say.
-fn in_script(value: &Json) -> String {
-    // Inside a JSON text these signs can only be part of a string.
-    value
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
 }
 
 /// The colours of the series as variables of the stylesheet.
@@ -136,7 +122,7 @@ fn section(experiment: &Experiment<'_>, links: &[Link]) -> Json {
     let annealed: Vec<Json> = groups
         .iter()
         .enumerate()
-        .filter(|(_, group)| curves::annealing(group.runs[0]).is_some())
+        .filter(|(_, group)| annealing::annealing(group.runs[0]).is_some())
         .map(|(i, group)| json!({ "at": i, "label": group.label, "seed": groups::seed(group.runs[0]) }))
         .collect();
     json!({
@@ -177,7 +163,8 @@ fn lead(experiment: &Experiment<'_>) -> String {
         {
             parts.push(format!("seeds {first} to {last}"));
         }
-        (Some(_), Some(_)) => parts.push(format!("seeds {}", listed.join(" and "))),
+        (Some(_), Some(_)) => parts
+            .push(format!("seeds {}", listed.join(if seeds.len() == 2 { " and " } else { ", " }))),
         _ => (),
     }
     let mut line = parts.join(", ");
@@ -201,8 +188,9 @@ fn calibration_rows(groups: &[Group<'_>]) -> Vec<Json> {
             let last = text(reliability(group, Prediction::Last));
             let averaged = text(reliability(group, Prediction::Averaged));
             let colour = group.index % COLOURS.len();
+            let dash = DASHES[group.index % DASHES.len()];
             (last.is_some() || averaged.is_some())
-                .then(|| json!({ "label": group.label, "colour": colour, "last": last, "averaged": averaged }))
+                .then(|| json!({ "label": group.label, "colour": colour, "dash": dash, "last": last, "averaged": averaged }))
         })
         .collect()
 }
@@ -262,117 +250,4 @@ fn run_details(run: &StoredRun) -> Json {
         "status": status,
         "warnings": warnings,
     })
-}
-
-/// What the script draws for an experiment.
-fn experiment_data(experiment: &Experiment<'_>) -> Json {
-    let groups: Vec<Json> = experiment
-        .groups
-        .iter()
-        .map(|group| {
-            json!({
-                "label": group.label,
-                "colour": group.index % COLOURS.len(),
-                "dash": DASHES[group.index % DASHES.len()],
-                "band": group.runs.len() > 1,
-                "loss": curves::loss(group).map(curve),
-                "test": part_data(group, Part::Test),
-                "validation": part_data(group, Part::Validation),
-                "annealing": annealing(group),
-                "calibration": {
-                    "last": bins(reliability(group, Prediction::Last)),
-                    "averaged": bins(reliability(group, Prediction::Averaged)),
-                },
-            })
-        })
-        .collect();
-    json!({ "name": experiment.name, "groups": groups })
-}
-
-fn part_data(group: &Group<'_>, part: Part) -> Json {
-    let of = |measure, prediction| curves::scores(group, part, measure, prediction).map(curve);
-    let both = |measure| json!({ "last": of(measure, Prediction::Last), "averaged": of(measure, Prediction::Averaged) });
-    json!({ "error": both(Measure::Error), "nll": both(Measure::Nll) })
-}
-
-fn curve(curve: Curve) -> Json {
-    json!({
-        "epoch": numbers(curve.epoch),
-        "seconds": numbers(curve.seconds),
-        "mean": numbers(curve.mean),
-        "low": numbers(curve.low),
-        "high": numbers(curve.high),
-    })
-}
-
-fn bins(found: Option<Reliability>) -> Json {
-    let Some(found) = found else { return Json::Null };
-    let of = |value: fn(&crate::run::record::Bin) -> f64| numbers(found.bins.iter().map(value));
-    json!({
-        "confidence": of(|b| b.confidence),
-        "accuracy": of(|b| b.accuracy),
-        "count": of(|b| b.count as f64),
-    })
-}
-
-fn annealing(group: &Group<'_>) -> Json {
-    let Some(found) = curves::annealing(group.runs[0]) else { return Json::Null };
-    let stages: Vec<Json> = found
-        .stages
-        .iter()
-        .map(|s| {
-            let stage = match s.stage {
-                Stage::Exploring => "exploring",
-                Stage::Refining => "refining",
-            };
-            json!({ "stage": stage, "from": number(s.from), "to": number(s.to) })
-        })
-        .collect();
-    let layers: Vec<Json> = found
-        .layers
-        .into_iter()
-        .map(|(name, times)| {
-            json!({
-                "name": name,
-                "epoch": numbers(times.iter().map(|t| t.0)),
-                // One list for each quantile.
-                "quantiles": (0..7).map(|q| numbers(times.iter().map(|t| t.1[q]))).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({
-        "epoch": numbers(found.temperature.iter().map(|t| t.0)),
-        "temperature": numbers(found.temperature.iter().map(|t| t.1)),
-        "stages": stages,
-        "layers": layers,
-    })
-}
-
-fn numbers(values: impl IntoIterator<Item = f64>) -> Json {
-    Json::Array(values.into_iter().map(number).collect())
-}
-
-/// A number in as many digits as a figure can show; null if it is not finite.
-fn number(value: f64) -> Json {
-    let short: f64 = format!("{value:.4e}").parse().unwrap_or(f64::NAN);
-    serde_json::Number::from_f64(short).map_or(Json::Null, Json::Number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_text_ends_the_script_it_stands_in() {
-        let json = in_script(&json!({ "</script><script>": "<!-- & \u{2028}" }));
-        assert!(!json.contains(['<', '>', '&', '\u{2028}']));
-        let back: Json = serde_json::from_str(&json).unwrap();
-        assert_eq!(back["</script><script>"], "<!-- & \u{2028}");
-    }
-
-    #[test]
-    fn numbers_that_are_not_finite_become_null() {
-        let values = [1.0, f64::NAN, f64::INFINITY, 0.123_456_789, 1e-300];
-        assert_eq!(numbers(values).to_string(), "[1.0,null,null,0.12346,1e-300]");
-    }
 }

@@ -100,6 +100,15 @@
 
   // -------------------------------------------------------------------- charts
 
+  // Pixels: about the axes, for a mark on each axis, and what a letter takes about.
+  const MARGIN = { top: 14, stages: 20, right: 14, bottom: 38, left: 14 };
+  const PER_TICK = { x: 64, y: 42 };
+  const LETTER = 7;
+  /** Height of a figure: a share of its width, within limits. */
+  const HEIGHT = { share: 0.62, least: 150, most: 300, square: 380 };
+  /** Opacity of the band about a mean. */
+  const BAND = 0.16;
+
   /**
    * A figure with axes. `spec()` says what to draw now:
    *   title, x: {label, log, range}, y: {…}, small,
@@ -134,18 +143,20 @@
       if (now === null) return;
       this.drawnWidth = this.figure.clientWidth;
       const width = Math.max(160, this.svg.clientWidth);
-      const height = now.square ? Math.min(width, 380) : Math.round(Math.min(300, Math.max(150, width * 0.62)));
+      const height = now.square
+        ? Math.min(width, HEIGHT.square)
+        : Math.round(Math.min(HEIGHT.most, Math.max(HEIGHT.least, width * HEIGHT.share)));
       const bands = now.bands ?? [];
       const columns = [...now.series, ...bands];
       // Names of stages stand above the axes.
-      const top = now.shades ? 20 : 14;
-      const bottom = height - 38;
+      const top = now.shades ? MARGIN.stages : MARGIN.top;
+      const bottom = height - MARGIN.bottom;
       const every = (pick) => columns.flatMap(pick);
       const yValues = every((s) => [...(s.y ?? []), ...(s.low ?? []), ...(s.high ?? [])]);
       const y = axis(yValues, { pad: 0.04, ...now.y }, bottom, top);
-      const yTicks = y.ticks(Math.round((bottom - top) / 42));
-      const left = 14 + 7 * Math.max(...yTicks.map((v) => show(v).length), 1);
-      const right = width - 14;
+      const yTicks = y.ticks(Math.round((bottom - top) / PER_TICK.y));
+      const left = MARGIN.left + LETTER * Math.max(...yTicks.map((v) => show(v).length), 1);
+      const right = width - MARGIN.right;
       const x = axis(every((s) => s.x), now.x, left, right);
       Object.assign(this, { x, y, left, right, top, bottom, width, height });
 
@@ -153,11 +164,10 @@
       const names = now.series.map((s) => s.name).filter(Boolean).join(", ");
       this.svg.setAttribute("aria-label", `${now.title} by ${now.x.label}${names ? `: ${names}` : ""}. Arrow keys read values.`);
       this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      this.svg.setAttribute("height", height);
       this.svg.replaceChildren(
         ...(now.shades ?? []).flatMap((s) => this.shade(s)),
         ...yTicks.flatMap((v) => this.yTick(v)),
-        ...x.ticks(Math.round((right - left) / 64)).flatMap((v) => this.xTick(v)),
+        ...x.ticks(Math.round((right - left) / PER_TICK.x)).flatMap((v) => this.xTick(v)),
         svg("path", { class: "axis", d: `M${left} ${bottom}H${right}` }),
         svg("text", { x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, now.x.label),
         ...(now.diagonal ? [svg("path", { class: "reference", d: `M${left} ${bottom}L${right} ${top}` })] : []),
@@ -173,7 +183,7 @@
       const [a, b] = [clamp(from), clamp(to)];
       if (!(b > a)) return [];
       const box = svg("rect", { class: `shade-${stage}`, x: a, y: this.top, width: b - a, height: this.bottom - this.top });
-      if (b - a < 7 * stage.length) return [box];
+      if (b - a < LETTER * stage.length) return [box];
       return [box, svg("text", { x: (a + b) / 2, y: this.top - 5, "text-anchor": "middle" }, stage)];
     }
 
@@ -224,7 +234,7 @@
       const lines = pieces.filter((p) => p.length > 1).map((p) => this.path(p)).join("");
       const dots = pieces.flatMap((p) => (p.length === 1 || s.radius ? p : []));
       return svg("g", { class: "series", "data-group": s.group },
-        ...(s.low ? [this.area(s, 0.16)] : []),
+        ...(s.low ? [this.area(s, BAND)] : []),
         svg("path", { class: s.thin ? "line thin" : "line", d: lines, stroke: colour, "stroke-dasharray": s.dash }),
         ...dots.map(([cx, cy, i]) => svg("circle", { cx, cy, r: s.radius?.[i] ?? 2.5, fill: colour })));
     }
@@ -268,12 +278,18 @@
           html("span", {}, html("span", { class: "swatch", style: `--colour: var(--series-${s.colour})` }), s.name),
           html("span", {}, text))));
       this.tip.hidden = false;
-      const room = this.figure.clientWidth;
-      const offset = this.svg.offsetLeft + at;
-      const beside = offset + 12 + this.tip.offsetWidth > room ? offset - 12 - this.tip.offsetWidth : offset + 12;
-      this.tip.style.left = `${Math.max(0, Math.min(beside, room - this.tip.offsetWidth))}px`;
-      this.tip.style.top = `${this.svg.offsetTop + this.top}px`;
+      this.putTip(at);
       if (aloud) this.spoken.textContent = [head, ...rows.map(([s, text]) => `${s.name} ${text}`)].join("; ");
+    }
+
+    /** Puts the tip beside the crosshair; where it would hide most of the figure, below that. */
+    putTip(at) {
+      const [outer, inner] = [this.figure, this.svg].map((e) => e.getBoundingClientRect());
+      const cross = inner.left - outer.left + at * (inner.width / this.width);
+      const [wide, gap] = [this.tip.offsetWidth, 12];
+      const left = cross + gap + wide <= outer.width ? cross + gap : cross - gap - wide;
+      this.tip.style.left = `${Math.max(0, Math.min(left, outer.width - wide))}px`;
+      this.tip.style.top = `${wide > outer.width * 0.4 ? outer.height : inner.top - outer.top + this.top}px`;
     }
 
     leave() {
@@ -366,9 +382,12 @@
     function momentum(run, at) {
       const layer = run?.layers[at];
       if (!layer) return null;
-      // One range for all tensors, so that they compare.
+      // One range for all tensors, so that they compare: that of the values, but not less than a
+      // hundredth, so that no drift looks like nothing.
       const all = run.layers.flatMap((l) => l.quantiles.flat()).filter((v) => v !== null);
-      const range = [Math.min(0, ...all), Math.max(1, ...all)];
+      const middle = (Math.min(...all) + Math.max(...all)) / 2;
+      const half = Math.max(0.005, (Math.max(...all) - Math.min(...all)) / 2);
+      const range = [middle - half, middle + half];
       const q = layer.quantiles;
       const { colour } = groups[Number(chosen("run", "0"))];
       const band = (low, high, opacity) => ({ x: layer.epoch, low: q[low], high: q[high], colour, opacity });
@@ -418,9 +437,9 @@
     });
     section.querySelector(".legend").append(...groups.map((group, i) => {
       const stroke = svg("path", {
-        d: "M0 4H28", stroke: `var(--series-${group.colour})`, "stroke-width": 2.5, "stroke-dasharray": group.dash,
+        d: "M0 4H28", stroke: `var(--series-${group.colour})`, "stroke-width": 3, "stroke-dasharray": group.dash,
       });
-      const sample = svg("svg", { viewBox: "0 0 28 8", "aria-hidden": "true" }, stroke);
+      const sample = svg("svg", { class: "sample", viewBox: "0 0 28 8", "aria-hidden": "true" }, stroke);
       const button = html("button", { type: "button", "aria-pressed": "true" }, sample, group.label);
       button.addEventListener("click", () => {
         if (!hidden.delete(i)) hidden.add(i);

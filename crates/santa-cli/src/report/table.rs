@@ -2,7 +2,7 @@
 
 use super::curves::{Measure, Part, Prediction};
 use super::groups::Group;
-use crate::figure::COLOURS;
+use crate::figure::{COLOURS, DASHES};
 use crate::run::record::{Evaluation, Record, Scores};
 use crate::run::stored::StoredRun;
 use serde::Serialize;
@@ -51,6 +51,8 @@ pub struct Row {
     pub label: String,
     /// The number of its colour.
     pub colour: usize,
+    /// The dashes of its line.
+    pub dash: &'static str,
     /// How many seeds.
     pub seeds: usize,
     /// How far it came, if it is not done.
@@ -142,6 +144,7 @@ fn row(group: &Group<'_>) -> Row {
     Row {
         label: group.label.clone(),
         colour: group.index % COLOURS.len(),
+        dash: DASHES[group.index % DASHES.len()],
         seeds: group.runs.len(),
         unfinished: (!group.finished).then_some(reached),
         cells: Vec::new(),

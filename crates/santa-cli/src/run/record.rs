@@ -2,7 +2,7 @@
 //! Names of fields are part of the interface.
 
 use santa::Stage;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A line of `metrics.jsonl`, told apart by its field `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,7 @@ pub struct Training {
     /// Passes over the training data made, with their fraction.
     pub epoch: f64,
     /// Mean of the batches' losses since the last record.
+    #[serde(deserialize_with = "null_is_nan")]
     pub loss: f64,
     /// $1/\beta_t$ of the last step; 0 when it refined.
     pub temperature: f64,
@@ -48,10 +49,16 @@ pub struct Training {
     pub seconds: f64,
 }
 
+/// JSON has no NaN and no infinity: both are written as null.
+fn null_is_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
 /// How good predictions are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// Mean negative log-likelihood: per example, or per time step of music.
+    #[serde(deserialize_with = "null_is_nan")]
     pub nll: f64,
     /// Share of wrong classes; none for music.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,8 +122,10 @@ pub struct Layer {
     /// Its name in the layout.
     pub name: String,
     /// Root mean square of the parameters.
+    #[serde(deserialize_with = "null_is_nan")]
     pub theta_rms: f64,
     /// Root mean square of the last batch's gradient.
+    #[serde(deserialize_with = "null_is_nan")]
     pub gradient_rms: f64,
     /// Mean of u²/η, for dynamics with a momentum: the temperature, if all is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]

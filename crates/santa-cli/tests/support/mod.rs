@@ -175,7 +175,7 @@ impl FakeRun {
                 stage,
                 seconds,
             }));
-            if step % STEPS_PER_EPOCH == 0 {
+            if step.is_multiple_of(STEPS_PER_EPOCH) {
                 let averages = matches!(&*self.optimizer, "santa" | "sgld") && epoch >= 2.0;
                 records.push(Record::Evaluation(Evaluation {
                     step,
