@@ -9,7 +9,7 @@
 //! | `part of NAME` | TOML that replaces these fields of a built-in experiment; without it, TOML is a whole experiment |
 //! | `run` | commands that are run, in a folder which the page has for itself |
 //! | `run, release` | the same, but only in an optimized build: they train |
-//! | `run, exit code N` | the same for a command that fails so; what it says on standard error counts |
+//! | `run, exit code N`, `run, release, exit code N` | the same for a command that fails so; what it says on standard error counts |
 //! | `output` | what the commands above printed; `...` stands for anything |
 //! | `output, about` | the same up to [`page::ABOUT`] in its numbers, and to anything in a last column of seconds |
 
@@ -112,10 +112,14 @@ fn marked_commands_run_and_print_what_the_guide_shows() {
 
 /// Runs the commands of a block; none if they are not for this build.
 fn run(block: &Block, how: &str, folder: &tempfile::TempDir) -> Option<String> {
-    if how == ", release" && cfg!(debug_assertions) {
-        return None;
+    let mut code = 0;
+    for word in how.split(", ").filter(|word| !word.is_empty()) {
+        match word.strip_prefix("exit code ") {
+            Some(number) => code = number.parse().unwrap(),
+            None if word == "release" && cfg!(debug_assertions) => return None,
+            None => assert_eq!(word, "release", "{}: `{word}` says nothing", block.place),
+        }
     }
-    let code: i32 = how.strip_prefix(", exit code ").map_or(0, |code| code.parse().unwrap());
     let mut printed = String::new();
     for words in commands(&block.text) {
         assert_eq!(words[0], "santa", "{}: only `santa` is run", block.place);
@@ -131,6 +135,22 @@ fn run(block: &Block, how: &str, folder: &tempfile::TempDir) -> Option<String> {
         printed += if code == 0 { std::str::from_utf8(&done.stdout).unwrap() } else { &said };
     }
     Some(printed)
+}
+
+/// A mark that is misspelt would be a check that is not made.
+#[test]
+fn every_mark_is_known() {
+    for page in Page::all() {
+        for block in page.all_blocks().iter().filter(|block| !block.mark.is_empty()) {
+            let known = match block.language.as_str() {
+                "toml" => block.mark.starts_with("part of "),
+                "sh" => block.mark == "run" || block.mark.starts_with("run, "),
+                "text" => ["output", "output, about"].contains(&block.mark.as_str()),
+                _ => false,
+            };
+            assert!(known, "{}: what is `{}`?", block.place, block.mark);
+        }
+    }
 }
 
 #[test]

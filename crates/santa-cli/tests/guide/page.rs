@@ -155,7 +155,8 @@ pub fn same(shown: &str, printed: &str, about: bool) -> bool {
     let lines = |text: &str| -> Vec<String> {
         let text = text.trim_end();
         let timed = about && text.lines().next().is_some_and(|line| line.ends_with(" seconds"));
-        let cut = |line: &str| match line.trim_end().rsplit_once(' ') {
+        // Columns are two spaces apart, words of a cell one.
+        let cut = |line: &str| match line.trim_end().rsplit_once("  ") {
             Some((rest, _)) if timed => rest.trim_end().to_string(),
             _ => line.trim_end().to_string(),
         };
@@ -184,14 +185,16 @@ fn fits(pattern: &str, line: &str) -> bool {
     true
 }
 
+/// Word by word; numbers may differ a little, and a spread (`± 0.3`) by anything.
 fn about_the_same(shown: &str, printed: &str) -> bool {
     let (shown, printed): (Vec<_>, Vec<_>) =
         (shown.split_whitespace().collect(), printed.split_whitespace().collect());
-    shown.len() == printed.len()
-        && shown.iter().zip(&printed).all(|(a, b)| match (a.parse::<f64>(), b.parse::<f64>()) {
-            (Ok(a), Ok(b)) => (a - b).abs() <= ABOUT * a.abs().max(b.abs()),
-            _ => a == b,
-        })
+    let same = |i: usize| match (shown[i].parse::<f64>(), printed[i].parse::<f64>()) {
+        (Ok(_), Ok(_)) if i > 0 && shown[i - 1] == "±" => true,
+        (Ok(a), Ok(b)) => (a - b).abs() <= ABOUT * a.abs().max(b.abs()),
+        _ => shown[i] == printed[i],
+    };
+    shown.len() == printed.len() && (0..shown.len()).all(same)
 }
 
 #[test]
@@ -200,7 +203,8 @@ fn what_is_printed_is_compared_word_by_word_with_room_where_it_is_said() {
     assert!(same("error: line ..., field ...\n", "error: line 3, field `x`\n", false));
     assert!(!same("a ... d\n", "a b c", false));
     assert!(!same("a 1.00\n", "a 1.01\n", false));
-    assert!(same("error seconds\n3.10 % 7.0\n", "error seconds\n3.00 %  99.0\n", true));
+    let timed = "error  seconds\n3.10 ± 0.2 %  7.0 ± 1.0\n";
+    assert!(same(timed, "error  seconds\n3.00 ± 0.5 %    99.0\n", true));
     assert!(!same("error\n3.10 %\n", "error\n6.10 %\n", true));
     assert!(!same("a\n", "a\nb\n", false));
 }
