@@ -31,9 +31,8 @@ const REFINING: &str = "#e8f1fa";
 
 fn main() -> Result<()> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/images")
-    });
+    let folder = folder
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/images"));
     let write = |name: &str, svg: String| {
         let path = folder.join(name).with_extension("svg");
         std::fs::write(&path, svg)
@@ -52,7 +51,10 @@ fn main() -> Result<()> {
         &["optimizer.beta.value=10", "prior.precision=10", "averaging.from=5 epochs"],
         scratch.path(),
     )?;
-    write("averaging", sheet(&[averaging("Santa", &santa), averaging("SGHMC at T = 0.1", &sghmc)], 2))
+    write(
+        "averaging",
+        sheet(&[averaging("Santa", &santa), averaging("SGHMC at T = 0.1", &sghmc)], 2),
+    )
 }
 
 fn style(index: usize) -> Style {
@@ -74,7 +76,8 @@ fn double_well() -> String {
         let width = (RANGE.1 - RANGE.0) / f64::from(POINTS);
         let total: f64 = (0..=POINTS).map(|i| weight(at(i)) * width).sum();
         let points = curve(&|x| weight(x) / total);
-        density = density.with(Series::line(format!("T = {temperature}"), Style::numbered(i), points));
+        density =
+            density.with(Series::line(format!("T = {temperature}"), Style::numbered(i), points));
     }
     sheet(&[potential, density], 2)
 }
@@ -86,11 +89,9 @@ fn trajectories() -> Result<String> {
     let (path, refining) = walk(santa)?;
     let (stuck, _) = walk(RmsProp::new(0.01))?;
     let end = STEPS as f64;
-    let mut figure = Figure::new(
-        Axis::new("step").between(0.0, end),
-        Axis::new("θ").between(-5.5, 5.0),
-    )
-    .sized(640.0, 300.0);
+    let mut figure =
+        Figure::new(Axis::new("step").between(0.0, end), Axis::new("θ").between(-5.5, 5.0))
+            .sized(640.0, 300.0);
     let shade = |from, to, label: &str, fill| Shade { from, to, label: label.into(), fill };
     figure.shades = vec![
         shade(0.0, refining, "exploring, ever colder", EXPLORING),
@@ -180,9 +181,8 @@ fn averaging(title: &str, run: &StoredRun) -> Figure {
         .collect();
     let percent = |scores: &Scores| Some(100.0 * scores.test?.error?);
     let last = evaluations.iter().filter_map(|e| Some((e.epoch, percent(&e.last)?)));
-    let averaged = evaluations
-        .iter()
-        .filter_map(|e| Some((e.epoch, percent(&e.averaged.as_ref()?.scores)?)));
+    let averaged =
+        evaluations.iter().filter_map(|e| Some((e.epoch, percent(&e.averaged.as_ref()?.scores)?)));
     Figure::new(Axis::new("epoch"), Axis::new("test error, %").between(4.0, 10.0))
         .titled(title)
         .with(Series::line("last parameters", Style::numbered(1), last.collect()))

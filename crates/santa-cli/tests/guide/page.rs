@@ -47,8 +47,8 @@ pub fn docs() -> Option<PathBuf> {
 
 impl Page {
     pub fn read(path: &Path) -> Page {
-        let text = std::fs::read_to_string(path)
-            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let text =
+            std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         Page { path: path.to_path_buf(), text }
     }
 
