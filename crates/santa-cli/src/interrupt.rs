@@ -1,17 +1,20 @@
 //! Ctrl-C: the first one ends a run after its step, with a checkpoint; the second one ends the
 //! process at once. Checkpoints are whole in either case.
 
+use crate::console::Console;
 use crate::failure::{Failure, Kind, Result};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// Listens for Ctrl-C and for requests to terminate.
-pub fn listen() -> Result<()> {
-    let heard = || {
+pub fn listen(console: &Console) -> Result<()> {
+    let console = *console;
+    let heard = move || {
         if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 {
             std::process::exit(Kind::Interrupted.code().into());
         }
+        console.note("\nfinishing the step and saving; once more to stop at once");
     };
     match ctrlc::set_handler(heard) {
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(()),

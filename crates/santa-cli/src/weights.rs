@@ -7,7 +7,7 @@ use crate::run::stored::{StoredRun, file};
 use safetensors::{Dtype, SafeTensors};
 use santa::Layout;
 use santa_datasets::npz;
-use santa_nn::{GruArchitecture, Tensor};
+use santa_nn::{GruArchitecture, Scalar, Tensor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,11 @@ impl Weights {
     }
 
     /// The folder of the run that wrote them, if there is one.
-    pub fn run(&self) -> Option<&Path> {
-        self.path.parent()?.parent().filter(|folder| StoredRun::is_run(folder))
+    pub fn run(&self) -> Option<PathBuf> {
+        // A path within the present folder has no parents of its own.
+        let path = std::path::absolute(&self.path).ok()?;
+        let folder = path.parent()?.parent()?;
+        StoredRun::is_run(folder).then(|| folder.to_path_buf())
     }
 
     /// Whether they have the names of the authors' recurrent networks.
@@ -53,8 +56,8 @@ impl Weights {
     }
 
     /// Parameters for a layout: tensors `theta/NAME` (a checkpoint's) or `NAME`.
-    pub fn parameters(&self, layout: &Layout) -> Result<Vec<f64>> {
-        let mut theta = vec![0.0; layout.dim()];
+    pub fn parameters<F: Scalar>(&self, layout: &Layout) -> Result<Vec<F>> {
+        let mut theta = vec![F::ZERO; layout.dim()];
         for segment in layout.segments() {
             let name = segment.name();
             let tensor = self.tensors.get(&format!("theta/{name}"));
@@ -68,7 +71,8 @@ impl Weights {
                     segment.shape()
                 )));
             }
-            theta[segment.range()].copy_from_slice(&tensor.1);
+            let to = theta[segment.range()].iter_mut();
+            to.zip(&tensor.1).for_each(|(to, x)| *to = F::from_f64(*x));
         }
         Ok(theta)
     }

@@ -27,7 +27,7 @@ pub fn compare(
     console: &Console,
 ) -> Result<Results> {
     set_threads(global)?;
-    interrupt::listen()?;
+    interrupt::listen(console)?;
     let library = Library::new(global)?;
     let outcomes = run_all(plans, &library, jobs, console)?;
     let results = Results::new(plans, &outcomes);
@@ -43,7 +43,7 @@ fn plan(args: &Compare) -> Result<(Vec<Plan>, PathBuf)> {
     let mut drafts = Vec::new();
     for name in &args.experiments {
         let mut draft = Draft::open(name)?;
-        args.set.iter().try_for_each(|assignment| draft.set(assignment))?;
+        draft.set_all(&args.set)?;
         drafts.push(draft);
     }
     if !args.optimizers.is_empty() {

@@ -5,13 +5,13 @@ use super::table::{Table, nll, percent};
 use crate::args::{Eval, Global, Part};
 use crate::console::Console;
 use crate::data::{Library, Parts};
-use crate::experiment::{Data, Draft, Experiment, Set};
+use crate::experiment::{Data, Draft, Experiment, Precision, Set};
 use crate::failure::{Failure, Result};
 use crate::run::record::Score;
 use crate::train::{ImageModel, Model, MusicModel, classifier, sequence_model};
 use crate::weights::{Weights, stored_experiment};
 use santa::{Potential, Prior, Sampling};
-use santa_nn::{Normalisation, SequenceModel};
+use santa_nn::{Normalisation, Scalar, SequenceModel};
 use serde_json::json;
 
 pub fn run(args: &Eval, global: &Global, console: &Console) -> Result<()> {
@@ -45,7 +45,7 @@ fn experiment(args: &Eval, weights: &Weights) -> Result<Option<Experiment>> {
         return Draft::open(name)?.resolve().map(Some);
     }
     match weights.run() {
-        Some(run) => stored_experiment(run).map(Some),
+        Some(run) => stored_experiment(&run).map(Some),
         None if weights.are_the_authors_gru() => Ok(None),
         None => {
             let text = format!("{} does not say what model it is for", weights.path().display());
@@ -66,21 +66,35 @@ fn of_experiment(
     if data.set != experiment.data.set {
         data.validation = 0;
     }
-    let score = match library.load(&data)? {
+    let parts = library.load(&data)?;
+    // In the precision that the run had: the same bits as its own scores.
+    let score = match experiment.precision {
+        Precision::F32 => score::<f32>(&experiment, weights, parts, part)?,
+        Precision::F64 => score::<f64>(&experiment, weights, parts, part)?,
+    };
+    Ok((data.set, score))
+}
+
+fn score<F: Scalar>(
+    experiment: &Experiment,
+    weights: &Weights,
+    parts: Parts,
+    part: Part,
+) -> Result<Score> {
+    match parts {
         Parts::Images(parts) => {
             let (train, rest) = parts.take_apart();
-            let model = classifier::<f64>(&experiment, train)?;
+            let model = classifier::<F>(experiment, train)?;
             let theta = weights.parameters(model.target().layout())?;
-            ImageModel::new(model, rest).score(&theta, part)?
+            ImageModel::new(model, rest).score(&theta, part)
         }
         Parts::Music(parts) => {
             let (train, rest) = parts.take_apart();
-            let model = sequence_model::<f64>(&experiment, train)?;
+            let model = sequence_model::<F>(experiment, train)?;
             let theta = weights.parameters(model.target().layout())?;
-            MusicModel::new(model, Default::default(), rest).score(&theta, part)?
+            MusicModel::new(model, Default::default(), rest).score(&theta, part)
         }
-    };
-    Ok((data.set, score))
+    }
 }
 
 /// A recurrent network that says itself what it is; only the data must be named.

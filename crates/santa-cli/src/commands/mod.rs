@@ -30,7 +30,7 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
         Command::Presets(args) => presets::run(args, console),
         Command::Data(args) => data::run(args, global, console),
         Command::Bench(args) => bench::run(args, global, console),
-        Command::Completions(args) => definitions::completions(args),
+        Command::Completions(args) => definitions::completions(args, console),
         Command::Man(args) => definitions::man(args, console),
     }
 }

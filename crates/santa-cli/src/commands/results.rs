@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use crate::console::Console;
-use crate::failure::Result;
+use crate::failure::{Failure, Kind, Result};
 use crate::report;
 use crate::run::folder::{write, write_json};
 use crate::run::record::{Score, Summary};
@@ -80,7 +80,14 @@ impl Results {
         }
         write(&out.join("results.md"), table.markdown().as_bytes())?;
         write_json(&out.join("results.json"), &shown)?;
-        console.object(&shown)
+        console.object(&shown)?;
+        match stored.is_empty() {
+            true => {
+                Err(Failure::new(Kind::Numerical, "every run diverged")
+                    .hint("try smaller step sizes"))
+            }
+            false => Ok(()),
+        }
     }
 
     fn title(&self) -> String {

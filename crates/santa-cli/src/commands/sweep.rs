@@ -23,7 +23,7 @@ const SEARCH: Purpose = Purpose::Custom(0x5E);
 
 pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let mut draft = Draft::open(&args.experiment)?;
-    args.set.iter().try_for_each(|assignment| draft.set(assignment))?;
+    draft.set_all(&args.set)?;
     let experiment = draft.resolve()?;
     check(args, &experiment)?;
     let settings = settings(args, experiment.seed)?;
@@ -31,7 +31,7 @@ pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let plans = plan(&draft, &experiment, &settings, args, &out)?;
 
     set_threads(global)?;
-    interrupt::listen()?;
+    interrupt::listen(console)?;
     let library = Library::new(global)?;
     let jobs = args.jobs.unwrap_or_else(rayon::current_num_threads);
     console.note(format_args!("{} runs, {jobs} at a time, in {}", plans.len(), out.display()));

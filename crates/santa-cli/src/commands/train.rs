@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &Train, global: &Global, console: &Console) -> Result<()> {
     let plan = plan(args)?;
     set_threads(global)?;
-    interrupt::listen()?;
+    interrupt::listen(console)?;
     let library = Library::new(global)?;
     let existing = if args.resume { Existing::Resume } else { Existing::Refuse };
     console.note(format_args!("run in {}", plan.folder.display()));
@@ -29,7 +29,7 @@ pub fn run(args: &Train, global: &Global, console: &Console) -> Result<()> {
 
 fn plan(args: &Train) -> Result<Plan> {
     let mut draft = Draft::open(&args.experiment)?;
-    args.set.iter().try_for_each(|assignment| draft.set(assignment))?;
+    draft.set_all(&args.set)?;
     let name = draft.resolve()?.name;
     let mut plan = Plan::new(draft, &Path::new("runs").join(name))?;
     let given = PathBuf::from(&args.experiment);

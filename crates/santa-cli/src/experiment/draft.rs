@@ -4,7 +4,7 @@ use super::catalog::{self, EXPERIMENTS, OPTIMIZERS, Preset};
 use super::duration::Clock;
 use super::places::{Place, Places, join};
 use super::{Data, Experiment, steps_per_epoch};
-use crate::failure::{Failure, Kind, Result};
+use crate::failure::{Failure, Result};
 use crate::nearest::{did_you_mean, suggestion};
 use crate::run::stored::file;
 use serde::de::DeserializeOwned;
@@ -62,6 +62,16 @@ impl Draft {
             Failure::usage(format!("{origin}{line}: {}", e.message()))
         })?;
         Ok(Draft { origin: origin.into(), table, places: Places::of(text) })
+    }
+
+    /// Replaces fields, a table as a whole before its parts.
+    pub fn set_all(&mut self, assignments: &[String]) -> Result<()> {
+        let depth = |assignment: &&String| {
+            assignment.split('=').next().map_or(0, |key| key.matches('.').count())
+        };
+        let mut assignments: Vec<&String> = assignments.iter().collect();
+        assignments.sort_by_key(depth);
+        assignments.into_iter().try_for_each(|assignment| self.set(assignment))
     }
 
     /// Replaces a field: `KEY=VALUE`, with a value as in TOML; text needs no quotes.
@@ -219,28 +229,35 @@ impl Draft {
         })
     }
 
-    /// Says where a setting that the library refused was written.
-    pub fn locate(&self, failure: santa::Error) -> Failure {
+    /// Says where a setting that the library refused was written: the field itself, the short name
+    /// of it, or else the section of the experiment.
+    pub fn locate(&self, section: &str, failure: santa::Error) -> Failure {
         let santa::Error::Setting { field, value, allowed } = &failure else {
             return failure.into();
         };
-        let (path, place) = self.places.find("", Some(field));
-        if place.is_none() {
-            return Failure::new(Kind::Usage, failure).within(&self.origin);
+        let short = field.rsplit('.').next().filter(|name| SHORT_NAMES.contains(name));
+        let short = short.map(|name| join("optimizer", name));
+        for name in [Some(field), short.as_ref()].into_iter().flatten() {
+            if let (path, Some(_)) = self.places.find("", Some(name)) {
+                return self.at(&path, None, format!("it is {value}: {allowed}"));
+            }
         }
-        self.at(&path, None, format!("it is {value}: {allowed}"))
+        self.at(section, None, failure)
     }
 }
 
 const OPTIMIZER_HINT: &str = "`santa presets` lists the optimizers";
 
-/// `lr` and `momentum` stand for wherever an algorithm keeps them.
+/// They stand for wherever an algorithm keeps them.
+const SHORT_NAMES: [&str; 2] = ["lr", "momentum"];
+
+/// Puts the short names where the algorithm wants them.
 fn short_names(given: &mut Table, base: &Table) {
     let algorithm = given.get("algorithm").or_else(|| base.get("algorithm"));
     let second_order = ["santa", "msgnht", "sghmc", "sgnht"];
     let first_order = ["sgld", "psgld"];
     let algorithm = algorithm.and_then(Value::as_str).unwrap_or_default().to_string();
-    for name in ["lr", "momentum"] {
+    for name in SHORT_NAMES {
         if second_order.contains(&algorithm.as_str()) {
             let Some(value) = given.remove(name) else { continue };
             let step = Table::from_iter([(name.to_string(), value)]);

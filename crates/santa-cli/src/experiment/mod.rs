@@ -350,6 +350,10 @@ impl Experiment {
             let text = format!("it is {}, of {total} training images", data.validation);
             return refuse("data.validation", text + ": leave some to train on");
         }
+        if data.order != Sampling::Full && self.batch > data.training_size() {
+            let text = format!("it is {}, of {} to train on", self.batch, data.training_size());
+            return refuse("batch", text + ": it must be at most all of them");
+        }
         if !(data.divisor > 0.0 && data.divisor.is_finite()) {
             return refuse("data.divisor", format!("it is {}: it must be positive", data.divisor));
         }

@@ -44,9 +44,13 @@ impl Places {
         }
     }
 
-    /// A field came from the command line.
+    /// A field came from the command line, and so did what contains it unless it was there before.
     pub fn argument(&mut self, path: &str, argument: &str) {
-        self.0.insert(path.into(), Place::Argument(argument.into()));
+        let place = Place::Argument(argument.into());
+        for (end, _) in path.match_indices('.') {
+            self.0.entry(path[..end].into()).or_insert_with(|| place.clone());
+        }
+        self.0.insert(path.into(), place);
     }
 
     /// The field that a message is about: the path itself, `name` below it, or what contains it.

@@ -45,10 +45,7 @@ impl RunFolder {
     pub fn look(path: &Path, experiment: &Experiment) -> Result<Found> {
         let stored = path.join(file::EXPERIMENT);
         if !stored.is_file() {
-            let has_content = fs::read_dir(path).is_ok_and(|mut entries| {
-                entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != file::LOCK))
-            });
-            if has_content {
+            if has_other_content(path) {
                 return Err(Failure::usage(format!("{} is not empty and no run", path.display()))
                     .hint("choose another folder with `--out`"));
             }
@@ -59,12 +56,17 @@ impl RunFolder {
         let there =
             table(&text).map_err(|e| Failure::data(format!("{}: {e}", stored.display())))?;
         let here = table(&experiment.to_toml()?).map_err(Failure::system)?;
-        if let Some(difference) = difference("", &there.into(), &here.into()) {
-            return Err(Failure::usage(format!(
-                "{} holds another run: {difference}",
-                path.display()
-            ))
-            .hint("choose another folder with `--out`, or the same settings"));
+        let mut found = Vec::new();
+        differences("", &there.into(), &here.into(), &mut found);
+        if !found.is_empty() {
+            let more = match found.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            found.truncate(NAMED);
+            let text = format!("{} holds another run: {}{more}", path.display(), found.join("; "));
+            return Err(Failure::usage(text)
+                .hint("choose another folder with `--out`, or the same settings"));
         }
         let summary = path.join(file::SUMMARY);
         if summary.is_file() {
@@ -83,6 +85,10 @@ impl RunFolder {
         let checkpoints = path.join(file::CHECKPOINTS);
         fs::create_dir_all(&checkpoints).map_err(|e| failed("making", &checkpoints, e))?;
         let lock = lock(path)?;
+        // Between the look and the lock another process may have been here.
+        if path.join(file::EXPERIMENT).exists() {
+            return Err(overtaken(path));
+        }
         let metrics = path.join(file::METRICS);
         write(&metrics, b"")?;
         write_json(&path.join(file::PROVENANCE), &provenance())?;
@@ -94,6 +100,9 @@ impl RunFolder {
     /// Takes the folder of a run that is to go on.
     pub fn resume(path: &Path) -> Result<Self> {
         let lock = lock(path)?;
+        if path.join(file::SUMMARY).exists() {
+            return Err(overtaken(path));
+        }
         RunFolder::open(path, lock)
     }
 
@@ -171,6 +180,23 @@ impl RunFolder {
     }
 }
 
+/// Whether there is something in a folder that [`RunFolder::create`] would not have made before it
+/// was killed.
+fn has_other_content(path: &Path) -> bool {
+    let ours = [file::LOCK, file::METRICS, file::PROVENANCE, file::EXPERIMENT];
+    let Ok(mut entries) = fs::read_dir(path) else { return false };
+    entries.any(|entry| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            match name == file::CHECKPOINTS {
+                true => fs::read_dir(entry.path()).is_ok_and(|mut inner| inner.next().is_some()),
+                false => !ours.contains(&name.strip_suffix(BESIDE).unwrap_or(&name)),
+            }
+        })
+    })
+}
+
 /// Checkpoints of a run with their steps, the newest last.
 pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let folder = run.join(file::CHECKPOINTS);
@@ -189,6 +215,11 @@ pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
 
 fn name_of(step: u64) -> String {
     format!("step-{step:010}.safetensors")
+}
+
+fn overtaken(path: &Path) -> Failure {
+    Failure::usage(format!("another process has just worked in {}", path.display()))
+        .hint("look at what it did, and try again")
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -222,10 +253,13 @@ fn disk(error: santa::Error) -> Failure {
     Failure::from(error).hint(DISK)
 }
 
+/// Ends the name of a file that is not whole yet.
+const BESIDE: &str = ".new";
+
 /// Writes a file beside the old one and puts it in its place.
 pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
+    name.push(BESIDE);
     let beside = path.with_file_name(name);
     let put = || -> std::io::Result<()> {
         let mut file = File::create(&beside)?;
@@ -246,25 +280,27 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write(path, text.as_bytes())
 }
 
-/// The first field in which two values differ, in words.
-fn difference(path: &str, there: &toml::Value, here: &toml::Value) -> Option<String> {
+/// Differences between two experiments that a message names.
+const NAMED: usize = 3;
+
+/// The fields in which two values differ, in words.
+fn differences(path: &str, there: &toml::Value, here: &toml::Value, found: &mut Vec<String>) {
     use toml::Value::Table;
     let (Table(a), Table(b)) = (there, here) else {
-        let text = format!("`{path}` is {there} there, {here} here");
-        return (there != here).then_some(text);
+        if there != here {
+            found.push(format!("`{path}` is {there} there, {here} here"));
+        }
+        return;
     };
-    let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter().find_map(|key| {
+    for key in b.keys().chain(a.keys().filter(|key| !b.contains_key(*key))) {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match (a.get(key), b.get(key)) {
-            // What it is called for the reader does not matter.
-            _ if path == "description" => None,
-            (Some(a), Some(b)) => difference(&path, a, b),
-            (Some(a), None) => Some(format!("`{path}` is {a} there, not set here")),
-            (None, Some(b)) => Some(format!("`{path}` is {b} here, not set there")),
-            (None, None) => None,
+            // What is said for the reader does not matter.
+            _ if path == "description" => (),
+            (Some(a), Some(b)) => differences(&path, a, b, found),
+            (Some(a), None) => found.push(format!("`{path}` is {a} there, not set here")),
+            (None, Some(b)) => found.push(format!("`{path}` is {b} here, not set there")),
+            (None, None) => (),
         }
-    })
+    }
 }

@@ -109,7 +109,7 @@ fn build<F: Scalar>(
         Parts::Images(data) => {
             let (train, rest) = data.take_apart();
             let model = classifier::<F>(&plan.experiment, train)
-                .map_err(|error| plan.draft.locate(error))?;
+                .map_err(|error| plan.draft.locate("model", error))?;
             run(plan, ImageModel::new(model, rest), resuming, watch)
         }
         Parts::Music(data) => {
@@ -119,7 +119,7 @@ fn build<F: Scalar>(
                 _ => Default::default(),
             };
             let model = sequence_model::<F>(&plan.experiment, train)
-                .map_err(|error| plan.draft.locate(error))?;
+                .map_err(|error| plan.draft.locate("model", error))?;
             run(plan, MusicModel::new(model, initialisation, rest), resuming, watch)
         }
     }
@@ -165,7 +165,7 @@ fn run<F: Scalar, M: Model<F>>(
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
     let experiment = &plan.experiment;
-    let locate = |error| plan.draft.locate(error);
+    let locate = |error| plan.draft.locate("optimizer", error);
     let algorithm = experiment.optimizer.algorithm.clone();
     let stepper = Stepper::<F>::new(algorithm, model.target(), experiment.seed, 0)
         .and_then(|stepper| stepper.with_clip(experiment.clip))

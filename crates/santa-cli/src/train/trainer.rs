@@ -85,6 +85,12 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 Err(failure) if failure.kind == Kind::Data && !checkpoints.is_empty() => {
                     watch.warn(&format!("{failure}; going back to an earlier one"));
                 }
+                Err(failure) if failure.kind == Kind::Data => {
+                    return Err(failure.hint(
+                        "no checkpoint is left to go back to: remove them to begin again, or \
+                         choose another folder with `--out`",
+                    ));
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -186,17 +192,28 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                let failure = Failure::from(error);
-                match failure.kind {
-                    Kind::Numerical => Err(self.failed(&failure.message, log, watch)),
-                    _ => Err(failure),
+                let what = match &error {
+                    santa::Error::NotFinite { what, value, segment, index, .. } => {
+                        let place = match segment.as_str() {
+                            "all" => String::new(),
+                            name => format!(" in `{name}`[{index}]"),
+                        };
+                        format!("{what} is {value}{place}")
+                    }
+                    other => other.to_string(),
+                };
+                match Failure::from(error) {
+                    failure if failure.kind == Kind::Numerical => {
+                        // The step that failed was not made.
+                        Err(self.failed(self.chain.steps() + 1, &what, log, watch))
+                    }
+                    failure => Err(failure),
                 }
             }
         }
     }
 
-    fn failed(&self, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
-        let step = self.chain.steps() + 1;
+    fn failed(&self, step: u64, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
         let layout = self.chain.stepper().target().layout();
         let failure = diverged(self.experiment, layout, self.chain.theta(), step, what);
         let message = failure.message.clone();
@@ -226,7 +243,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             log.record(&Record::Training(record))?;
             if loss > DIVERGED * first.max(1.0) {
                 let what = format!("the loss is {loss:.3e}, and was {first:.3e} at the beginning");
-                return Err(self.failed(&what, log, watch));
+                return Err(self.failed(step, &what, log, watch));
             }
         }
         if step.is_multiple_of(evaluation.every) || last {

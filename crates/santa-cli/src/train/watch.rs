@@ -156,7 +156,11 @@ impl Watch for Display {
     }
 
     fn warn(&mut self, text: &str) {
-        self.bars.suspend(|| self.console.warning(format_args!("{}: {text}", self.label)));
+        self.bars.suspend(|| match self.label.as_str() {
+            // Before the beginning.
+            "" => self.console.warning(text),
+            label => self.console.warning(format_args!("{label}: {text}")),
+        });
     }
 
     fn end(&mut self, summary: Option<&Summary>) {

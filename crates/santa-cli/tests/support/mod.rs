@@ -3,6 +3,8 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+pub mod workshop;
+
 use santa::Stage;
 use santa::noise::{Purpose, Stream};
 use santa_cli::run::record::{
