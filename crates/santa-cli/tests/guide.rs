@@ -201,3 +201,50 @@ fn every_built_in_experiment_and_every_exit_code_is_in_the_guide() {
         assert!(text.contains(&row), "{row}");
     }
 }
+
+#[test]
+fn every_field_that_a_run_writes_is_in_the_guide() {
+    let Some(docs) = page::docs() else { return };
+    let text = std::fs::read_to_string(docs.join("experiments.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_santa"))
+        .args(["train", "quickstart", "--set", "model.hidden=[4]", "--set", "epochs=1"])
+        .args(["--set", "data.validation=1000", "--set", "early_stopping.patience=5"])
+        .args(["--out", "run"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut fields = Vec::new();
+    for file in ["run.json", "summary.json", "metrics.jsonl"] {
+        let written = std::fs::read_to_string(folder.path().join("run").join(file)).unwrap();
+        for value in serde_json::Deserializer::from_str(&written).into_iter() {
+            collect(&value.unwrap(), &mut fields);
+        }
+    }
+    let experiment = std::fs::read_to_string(folder.path().join("run/experiment.toml")).unwrap();
+    let mut experiment: toml::Table = experiment.parse().unwrap();
+    // Its fields are those of the library.
+    experiment.insert("optimizer".into(), toml::Value::Table(toml::Table::new()));
+    collect(&serde_json::to_value(experiment).unwrap(), &mut fields);
+    assert!(fields.len() > 50, "{fields:?}");
+    for field in fields {
+        let named =
+            ["`", "[", ", "].iter().any(|before| text.contains(&format!("{before}{field}")));
+        assert!(named, "`{field}` is not explained");
+    }
+}
+
+/// The names of all fields of a value.
+fn collect(value: &serde_json::Value, fields: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (name, value) in object {
+                fields.push(name.clone());
+                collect(value, fields);
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| collect(value, fields)),
+        _ => (),
+    }
+}
