@@ -92,7 +92,7 @@ fn score<F: Scalar>(
             let (train, rest) = parts.take_apart();
             let model = sequence_model::<F>(experiment, train)?;
             let theta = weights.parameters(model.target().layout())?;
-            MusicModel::new(model, Default::default(), rest).score(&theta, part)
+            MusicModel::new(model, rest).score(&theta, part)
         }
     }
 }
@@ -118,5 +118,5 @@ fn of_authors(
     let (train, rest) = parts.take_apart();
     let mean = Normalisation::default();
     let model = SequenceModel::<f64>::new(architecture, train, mean, Prior::Flat)?;
-    Ok((set, MusicModel::new(model, Default::default(), rest).score(&theta, part)?))
+    Ok((set, MusicModel::new(model, rest).score(&theta, part)?))
 }

@@ -3,6 +3,7 @@
 mod average;
 mod calibration;
 pub mod fleet;
+mod layers;
 mod model;
 mod trainer;
 mod trouble;
@@ -105,12 +106,14 @@ fn build<F: Scalar>(
     resuming: bool,
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
+    let locate = |error| plan.draft.locate("model", error);
+    let seed = plan.experiment.seed;
     match data {
         Parts::Images(data) => {
             let (train, rest) = data.take_apart();
-            let model = classifier::<F>(&plan.experiment, train)
-                .map_err(|error| plan.draft.locate("model", error))?;
-            run(plan, ImageModel::new(model, rest), resuming, watch)
+            let model = classifier::<F>(&plan.experiment, train).map_err(locate)?;
+            let theta = model.initial(seed, 0).to_vec();
+            run(plan, ImageModel::new(model, rest), theta, resuming, watch)
         }
         Parts::Music(data) => {
             let (train, rest) = data.take_apart();
@@ -118,9 +121,10 @@ fn build<F: Scalar>(
                 experiment::Model::Gru { initialisation, .. } => *initialisation,
                 _ => Default::default(),
             };
-            let model = sequence_model::<F>(&plan.experiment, train)
-                .map_err(|error| plan.draft.locate("model", error))?;
-            run(plan, MusicModel::new(model, initialisation, rest), resuming, watch)
+            let model = sequence_model::<F>(&plan.experiment, train).map_err(locate)?;
+            let architecture = model.gru().architecture();
+            let theta = architecture.initial(initialisation, seed, 0).map_err(locate)?.to_vec();
+            run(plan, MusicModel::new(model, rest), theta, resuming, watch)
         }
     }
 }
@@ -161,6 +165,7 @@ fn grouped(target: &Target, groups: &[Group]) -> santa::Result<Target> {
 fn run<F: Scalar, M: Model<F>>(
     plan: &Plan,
     model: M,
+    theta: Vec<F>,
     resuming: bool,
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
@@ -171,7 +176,7 @@ fn run<F: Scalar, M: Model<F>>(
         .and_then(|stepper| stepper.with_clip(experiment.clip))
         .and_then(|stepper| stepper.on_trouble(experiment.on_trouble))
         .map_err(locate)?;
-    let mut trainer = Trainer::new(experiment, model, stepper)?;
+    let mut trainer = Trainer::new(experiment, model, stepper, theta)?;
     let mut folder = if resuming {
         let mut folder = RunFolder::resume(&plan.folder)?;
         trainer.resume(&mut folder, watch)?;

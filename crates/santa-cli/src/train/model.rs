@@ -8,15 +8,11 @@ use crate::failure::{Failure, Result};
 use crate::run::record::{Calibration, Score};
 use santa::average::Pooling;
 use santa::{Batch, Potential, Target};
-use santa_nn::{
-    Classifier, Examples, GruArchitecture, GruInitialisation, PianoRolls, Scalar, SequenceModel,
-};
+use santa_nn::{Classifier, Examples, PianoRolls, Scalar, SequenceModel};
 use std::sync::Arc;
 
 /// A potential whose predictions can be tried on data.
 pub trait Model<F: Scalar>: Potential<F> {
-    /// Initial parameters.
-    fn start(&self, seed: u64) -> Result<Vec<F>>;
     /// Whether there are data of a part.
     fn has(&self, part: Part) -> bool;
     /// How good the predictions of some parameters are.
@@ -31,33 +27,36 @@ pub trait Model<F: Scalar>: Potential<F> {
     fn calibration(&self, average: &Average, part: Part, pooling: Pooling) -> Option<Calibration>;
 }
 
-/// A classifier and its data.
-pub struct ImageModel<F: Scalar> {
-    model: Classifier<F>,
-    validation: Option<Arc<Examples>>,
-    test: Arc<Examples>,
+/// A model with the data that it is tried on. (It has its training data itself.)
+pub struct Tried<M, T> {
+    model: M,
+    validation: Option<Arc<T>>,
+    test: Arc<T>,
 }
 
-impl<F: Scalar> ImageModel<F> {
-    /// A model that is trained on examples of its own, and the rest of the data.
-    pub fn new(model: Classifier<F>, (validation, test): Rest<Examples>) -> Self {
-        ImageModel { model, validation: validation.map(Arc::new), test: Arc::new(test) }
+impl<M, T> Tried<M, T> {
+    /// A model and the rest of the data that it is trained on.
+    pub fn new(model: M, (validation, test): Rest<T>) -> Self {
+        Tried { model, validation: validation.map(Arc::new), test: Arc::new(test) }
     }
 
-    fn examples(&self, part: Part) -> Result<Arc<Examples>> {
+    fn has_data(&self, part: Part) -> bool {
+        part != Part::Validation || self.validation.is_some()
+    }
+
+    fn data(&self, part: Part, train: impl Fn(&M) -> T) -> Result<Arc<T>> {
         match part {
-            Part::Train => Ok(Arc::new(self.model.examples().clone())),
-            Part::Validation => self.validation.clone().ok_or_else(no_validation),
+            Part::Train => Ok(Arc::new(train(&self.model))),
+            Part::Validation => self.validation.clone().ok_or_else(|| {
+                Failure::usage("there are no validation data")
+                    .hint("set `data.validation` to their number")
+            }),
             Part::Test => Ok(self.test.clone()),
         }
     }
 }
 
-fn no_validation() -> Failure {
-    Failure::usage("there are no validation data").hint("set `data.validation` to their number")
-}
-
-impl<F: Scalar> Potential<F> for ImageModel<F> {
+impl<F: Scalar, M: Potential<F>, T> Potential<F> for Tried<M, T> {
     fn target(&self) -> &Target {
         self.model.target()
     }
@@ -74,12 +73,18 @@ impl<F: Scalar> Potential<F> for ImageModel<F> {
     }
 }
 
-impl<F: Scalar> Model<F> for ImageModel<F> {
-    fn start(&self, seed: u64) -> Result<Vec<F>> {
-        Ok(self.model.initial(seed, 0).to_vec())
+/// A classifier and its data.
+pub type ImageModel<F> = Tried<Classifier<F>, Examples>;
+
+impl<F: Scalar> ImageModel<F> {
+    fn examples(&self, part: Part) -> Result<Arc<Examples>> {
+        self.data(part, |model| model.examples().clone())
     }
+}
+
+impl<F: Scalar> Model<F> for ImageModel<F> {
     fn has(&self, part: Part) -> bool {
-        part != Part::Validation || self.validation.is_some()
+        self.has_data(part)
     }
     fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
         let examples = self.examples(part)?;
@@ -111,58 +116,17 @@ fn mixed_up() -> Failure {
 }
 
 /// A recurrent network and its data.
-pub struct MusicModel<F: Scalar> {
-    model: SequenceModel<F>,
-    architecture: GruArchitecture,
-    initialisation: GruInitialisation,
-    validation: Option<Arc<PianoRolls>>,
-    test: Arc<PianoRolls>,
-}
+pub type MusicModel<F> = Tried<SequenceModel<F>, PianoRolls>;
 
 impl<F: Scalar> MusicModel<F> {
-    /// A model that is trained on sequences of its own, and the rest of the data.
-    pub fn new(
-        model: SequenceModel<F>,
-        initialisation: GruInitialisation,
-        (validation, test): Rest<PianoRolls>,
-    ) -> Self {
-        let architecture = model.gru().architecture();
-        let (validation, test) = (validation.map(Arc::new), Arc::new(test));
-        MusicModel { model, architecture, initialisation, validation, test }
-    }
-
     fn rolls(&self, part: Part) -> Result<Arc<PianoRolls>> {
-        match part {
-            Part::Train => Ok(Arc::new(self.model.rolls().clone())),
-            Part::Validation => self.validation.clone().ok_or_else(no_validation),
-            Part::Test => Ok(self.test.clone()),
-        }
-    }
-}
-
-impl<F: Scalar> Potential<F> for MusicModel<F> {
-    fn target(&self) -> &Target {
-        self.model.target()
-    }
-    fn loss_gradient(
-        &mut self,
-        theta: &[F],
-        batch: &Batch<'_>,
-        gradient: &mut [F],
-    ) -> santa::Result<f64> {
-        self.model.loss_gradient(theta, batch, gradient)
-    }
-    fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
-        self.model.loss(theta, batch)
+        self.data(part, |model| model.rolls().clone())
     }
 }
 
 impl<F: Scalar> Model<F> for MusicModel<F> {
-    fn start(&self, seed: u64) -> Result<Vec<F>> {
-        Ok(self.architecture.initial(self.initialisation, seed, 0)?.to_vec())
-    }
     fn has(&self, part: Part) -> bool {
-        part != Part::Validation || self.validation.is_some()
+        self.has_data(part)
     }
     fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
         let rolls = self.rolls(part)?;

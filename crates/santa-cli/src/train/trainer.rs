@@ -2,6 +2,7 @@
 
 use super::Ended;
 use super::average::Average;
+use super::layers::{Warned, layers};
 use super::model::Model;
 use super::trouble::diverged;
 use super::watch::Watch;
@@ -11,12 +12,12 @@ use crate::failure::{Failure, Kind, Result};
 use crate::interrupt;
 use crate::run::folder::RunFolder;
 use crate::run::record::{
-    Averaged, Best, Calibration, Evaluation, Layer, Layers, QUANTILES, Record, Score, Scores,
-    Status, Summary, Training, Warning,
+    Averaged, Best, Calibration, Evaluation, Layers, Record, Score, Scores, Status, Summary,
+    Training, Warning,
 };
 use crate::tensorboard::{self, EventWriter};
 use santa::average::Pooling;
-use santa::{Chain, Checkpoint, Integrator, StepOutcome, Stepper};
+use santa::{Chain, Checkpoint, StepOutcome, Stepper};
 use santa_nn::Scalar;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -24,8 +25,6 @@ use std::time::Instant;
 
 /// A mean loss so many times that of the first steps is taken for divergence.
 const DIVERGED: f64 = 100.0;
-/// Elements of a layer that its quantiles are taken from.
-const QUANTILE_SAMPLE: usize = 20_000;
 
 /// A run at work.
 pub struct Trainer<'a, F: Scalar, M: Model<F>> {
@@ -48,6 +47,7 @@ struct State {
     best: Option<Best>,
     /// Evaluations since the best.
     stale: u64,
+    warned: Warned,
     /// Seconds of earlier processes.
     seconds: f64,
 }
@@ -57,8 +57,12 @@ const STATE: &str = "trainer";
 
 impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     /// A run at its beginning.
-    pub fn new(experiment: &'a Experiment, model: M, stepper: Stepper<F>) -> Result<Self> {
-        let theta = model.start(experiment.seed)?;
+    pub fn new(
+        experiment: &'a Experiment,
+        model: M,
+        stepper: Stepper<F>,
+        theta: Vec<F>,
+    ) -> Result<Self> {
         let mut averages = Vec::new();
         if experiment.averaging.is_some() {
             for part in parts(experiment, &model) {
@@ -67,7 +71,14 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         }
         let chain = Chain::new(model, stepper, theta, experiment.data.order, experiment.batch)?;
         let state = State::default();
-        Ok(Trainer { experiment, chain, averages, state, started: Instant::now() })
+        Ok(Trainer {
+            experiment,
+            chain,
+            averages,
+            state,
+            warned: Warned::default(),
+            started: Instant::now(),
+        })
     }
 
     /// Steps made.
@@ -249,10 +260,16 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         if step.is_multiple_of(evaluation.every) || last {
             let evaluation = self.evaluate()?;
             self.choose(&evaluation, log)?;
-            let layers = self.layers(step, watch)?;
             log.record(&Record::Evaluation(evaluation.clone()))?;
-            log.record(&Record::Layers(layers))?;
             watch.evaluated(&evaluation);
+            let (stepper, gradient) = (self.chain.stepper(), self.chain.gradient());
+            let vitals = stepper.vitals(self.chain.theta(), gradient)?;
+            let layers = layers(stepper, &vitals)?;
+            log.record(&Record::Layers(Layers { step, epoch: evaluation.epoch, layers }))?;
+            for message in self.state.warned.news(vitals.warnings()) {
+                watch.warn(&message);
+                log.record(&Record::Warning(Warning { step, message }))?;
+            }
         }
         if step.is_multiple_of(checkpoints.every) || last || self.stopped_early() {
             self.save(log)?;
@@ -322,41 +339,6 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             self.state.stale += 1;
         }
         Ok(())
-    }
-
-    /// What there is to know of each layer.
-    fn layers(&self, step: u64, watch: &mut dyn Watch) -> Result<Layers> {
-        let (stepper, theta) = (self.chain.stepper(), self.chain.theta());
-        let vitals = stepper.vitals(theta, self.chain.gradient())?;
-        for warning in vitals.warnings() {
-            watch.warn(&warning);
-        }
-        let friction = stepper.friction()?;
-        let euler = stepper.algorithm().integrator() == Some(Integrator::Euler);
-        let survives = |alpha: f64| if euler { 1.0 - alpha } else { (-alpha).exp() };
-        let segments = stepper.target().layout().segments();
-        let layers = vitals.segments.iter().map(|vital| {
-            let segment = segments.iter().find(|segment| segment.name() == vital.name);
-            let momentum = match (&friction, segment, &vital.friction) {
-                (Some(friction), Some(segment), _) => {
-                    Some(quantiles(&friction[segment.range()]).map(survives))
-                }
-                (None, _, Some(one)) => Some([survives(one.mean); QUANTILES.len()]),
-                _ => None,
-            };
-            Layer {
-                name: vital.name.clone(),
-                theta_rms: vital.theta_rms,
-                gradient_rms: vital.gradient_rms,
-                kinetic_temperature: vital.kinetic_temperature,
-                // The largest friction leaves the least momentum.
-                momentum: momentum.map(|mut momentum| {
-                    momentum.reverse();
-                    momentum
-                }),
-            }
-        });
-        Ok(Layers { step, epoch: self.experiment.epoch_at(step), layers: layers.collect() })
     }
 
     fn finish(&mut self) -> Result<Summary> {
@@ -442,35 +424,5 @@ fn slot(scores: &mut Scores, part: Part) -> &mut Option<Score> {
     match part {
         Part::Validation => &mut scores.validation,
         Part::Train | Part::Test => &mut scores.test,
-    }
-}
-
-/// Quantiles at [`QUANTILES`]; the least and the largest are exact, the others are those of a sample.
-fn quantiles(values: &[f64]) -> [f64; QUANTILES.len()] {
-    let stride = values.len().div_ceil(QUANTILE_SAMPLE).max(1);
-    let mut sample: Vec<f64> = values.iter().copied().step_by(stride).collect();
-    sample.sort_unstable_by(f64::total_cmp);
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    QUANTILES.map(|level| match level {
-        0.0 => least,
-        1.0 => largest,
-        _ => sample[(level * (sample.len() - 1) as f64).round() as usize],
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_those_of_the_sorted_values() {
-        let values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
-        assert_eq!(quantiles(&values), [0.0, 5.0, 25.0, 50.0, 75.0, 95.0, 100.0]);
-        let many: Vec<f64> = (0..=100_000).map(f64::from).collect();
-        let found = quantiles(&many);
-        assert_eq!((found[0], found[6]), (0.0, 100_000.0));
-        assert!((found[3] - 50_000.0).abs() < 100.0);
-        assert_eq!(quantiles(&[3.0]), [3.0; 7]);
     }
 }
