@@ -55,3 +55,14 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+/// The examples of the guide and the README are tests. A package has no guide, and needs none.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/src/your-own.md")]
+    struct YourOwn;
+    #[doc = include_str!("../../../docs/src/reproducing.md")]
+    struct Reproducing;
+}

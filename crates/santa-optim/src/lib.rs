@@ -123,8 +123,27 @@ pub use thermometer::{Reading, Thermometer};
 pub use units::{Integrator, Rate, StepSize};
 pub use vitals::{FrictionVitals, SegmentVitals, Vitals};
 
-#[doc = include_str!("../docs/guide.md")]
-pub mod guide {}
+/// The chapters of the guide that are about this library.
+///
+/// | chapter | what it answers |
+/// | --- | --- |
+/// | [`choosing_settings`](guide::choosing_settings) | what to set first, what the settings mean, what to change by symptom |
+/// | [`sampling`](guide::sampling) | how to sample a posterior, and when samples can be trusted |
+/// | [`checkpoints`](guide::checkpoints) | how to save and resume, and what is promised |
+///
+/// The [whole guide](https://github.com/santa-rs/santa/blob/main/docs/src/SUMMARY.md) begins with the
+/// concepts and has the command `santa`, experiments as files, models of your own, and frequently met
+/// problems besides.
+pub mod guide {
+    #[doc = include_str!("../docs/choosing-settings.md")]
+    pub mod choosing_settings {}
+
+    #[doc = include_str!("../docs/sampling.md")]
+    pub mod sampling {}
+
+    #[doc = include_str!("../docs/checkpoints.md")]
+    pub mod checkpoints {}
+}
 
 #[doc = include_str!("../docs/paper-map.md")]
 pub mod paper_map {}
