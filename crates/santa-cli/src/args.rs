@@ -135,8 +135,8 @@ pub struct Compare {
 pub struct Sweep {
     /// A TOML file or the name of a built-in experiment
     pub experiment: String,
-    /// A field and what to try: `KEY=V1,V2,...`, `KEY=log(1e-4,1e-1)` or `KEY=uniform(0,1)`.
-    /// Lists make a grid; intervals need `--samples`
+    /// A field and what to try: `KEY=V1,V2,...`, `KEY=log(1e-4,1e-1)`, `KEY=uniform(0,1)` or
+    /// `KEY=int(10,99)`. Lists make a grid; intervals need `--samples`
     #[arg(long, value_name = "KEY=VALUES", required = true)]
     pub over: Vec<String>,
     /// Draw so many settings at random instead of going through the grid

@@ -11,10 +11,13 @@ use santa_nn::{GruArchitecture, Scalar, Tensor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Shapes and values, by name.
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<f64>)>;
+
 /// Named tensors of a file, in double precision.
 pub struct Weights {
     path: PathBuf,
-    tensors: BTreeMap<String, (Vec<usize>, Vec<f64>)>,
+    tensors: Tensors,
 }
 
 impl Weights {
@@ -93,12 +96,12 @@ fn newest(run: &Path) -> Result<PathBuf> {
     }
 }
 
-fn read_npz(path: &Path) -> Result<BTreeMap<String, (Vec<usize>, Vec<f64>)>> {
+fn read_npz(path: &Path) -> Result<Tensors> {
     let arrays = npz::read(path)?;
     Ok(arrays.into_iter().map(|(name, a)| (name, (a.shape, a.values.to_f64()))).collect())
 }
 
-fn read_safetensors(path: &Path) -> Result<BTreeMap<String, (Vec<usize>, Vec<f64>)>> {
+fn read_safetensors(path: &Path) -> Result<Tensors> {
     let refuse = |text: String| Failure::data(format!("{}: {text}", path.display()));
     let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string()))?;
     let file = SafeTensors::deserialize(&bytes).map_err(|e| {

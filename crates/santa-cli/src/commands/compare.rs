@@ -1,7 +1,7 @@
 //! `santa compare`: several optimizers, settings and seeds; one table, one report.
 
 use super::results::Results;
-use super::{listed, set_threads};
+use super::{label, listed, refuse_too_many, set_threads};
 use crate::args::{Compare, Global};
 use crate::console::Console;
 use crate::data::Library;
@@ -40,32 +40,40 @@ fn plan(args: &Compare) -> Result<(Vec<Plan>, PathBuf)> {
     if args.seeds == 0 {
         return Err(Failure::usage("--seeds 0: there must be at least one"));
     }
-    let mut drafts = Vec::new();
+    let mut variants = Vec::new();
     for name in &args.experiments {
         let mut draft = Draft::open(name)?;
         draft.set_all(&args.set)?;
-        drafts.push(draft);
+        variants.push(Variant { draft, labels: Vec::new() });
     }
     if !args.optimizers.is_empty() {
-        drafts = each(&drafts, &args.optimizers, |draft, name| {
+        variants = each(&variants, &args.optimizers, |variant, name| {
             let argument = format!("--optimizers {name}");
-            draft.insert("optimizer", Value::String(name.clone()), &argument)
+            variant.draft.insert("optimizer", Value::String(name.clone()), &argument)
         })?;
-        // What `--set` says of the optimizer holds for all of them.
-        let of_optimizer = |a: &&String| a.trim_start().starts_with("optimizer.");
-        for draft in &mut drafts {
-            args.set.iter().filter(of_optimizer).try_for_each(|a| draft.set(a))?;
-        }
     }
+    let mut varied = Vec::new();
     for vary in &args.vary {
-        let (key, values) = listed("--vary", vary)?;
-        drafts = each(&drafts, &values, |draft, value| vary_one(draft, key, value, vary))?;
+        varied.push((vary, listed("--vary", vary)?));
     }
+    let keys: Vec<&str> = varied.iter().map(|(_, (key, _))| *key).collect();
+    for (vary, (key, values)) in &varied {
+        variants = each(&variants, values, |variant, value| {
+            variant.labels.extend(label(key, &keys, value));
+            variant.draft.insert(key, parse_value(value), &format!("--vary {vary}"))
+        })?;
+    }
+    let count = (variants.len() as u64).saturating_mul(args.seeds);
+    refuse_too_many(count)?;
     let several = args.experiments.len() > 1;
     let mut plans = Vec::new();
     let mut name = String::new();
-    for draft in &drafts {
+    for Variant { mut draft, labels } in variants {
         let first = draft.resolve()?;
+        if !labels.is_empty() {
+            let name = format!("{} {}", first.optimizer.name, labels.join(" "));
+            draft.insert("optimizer.name", Value::String(name), "--vary")?;
+        }
         name = first.name.clone();
         let parent = match &args.out {
             Some(out) if several => out.join(&name),
@@ -82,28 +90,26 @@ fn plan(args: &Compare) -> Result<(Vec<Plan>, PathBuf)> {
     Ok((plans, args.out.clone().unwrap_or(default)))
 }
 
-/// Every draft with every one of the values.
+/// An experiment, and what tells it from its siblings.
+#[derive(Clone)]
+struct Variant {
+    draft: Draft,
+    labels: Vec<String>,
+}
+
+/// Every variant with every one of the values.
 fn each<T>(
-    drafts: &[Draft],
+    variants: &[Variant],
     values: &[T],
-    change: impl Fn(&mut Draft, &T) -> Result<()>,
-) -> Result<Vec<Draft>> {
-    let mut all = Vec::with_capacity(drafts.len() * values.len());
-    for draft in drafts {
+    change: impl Fn(&mut Variant, &T) -> Result<()>,
+) -> Result<Vec<Variant>> {
+    let mut all = Vec::with_capacity(variants.len() * values.len());
+    for variant in variants {
         for value in values {
-            let mut draft = draft.clone();
-            change(&mut draft, value)?;
-            all.push(draft);
+            let mut variant = variant.clone();
+            change(&mut variant, value)?;
+            all.push(variant);
         }
     }
     Ok(all)
-}
-
-/// One value of a field, which then is part of the optimizer's name.
-fn vary_one(draft: &mut Draft, key: &str, value: &str, vary: &str) -> Result<()> {
-    draft.insert(key, parse_value(value), &format!("--vary {vary}"))?;
-    let name = draft.resolve()?.optimizer.name;
-    let short = key.rsplit('.').next().unwrap_or(key);
-    let name = Value::String(format!("{name} {short}={value}"));
-    draft.insert("optimizer.name", name, &format!("--vary {vary}"))
 }

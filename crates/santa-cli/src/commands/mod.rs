@@ -72,6 +72,36 @@ fn listed<'a>(option: &str, text: &'a str) -> Result<(&'a str, Vec<String>)> {
     Ok((key.trim(), list))
 }
 
+/// `lr=0.1` for a value of a field among other fields: as much of the path as tells them apart. An
+/// optimizer has its name already.
+fn label(key: &str, keys: &[&str], value: &str) -> Option<String> {
+    if key == "optimizer" {
+        return None;
+    }
+    let ends = |suffix: &str| {
+        let with_dot = format!(".{suffix}");
+        keys.iter().filter(|key| **key == suffix || key.ends_with(&with_dot)).count()
+    };
+    let starts = key.match_indices('.').map(|(i, _)| i + 1);
+    let suffixes = starts.chain([0]).map(|start| &key[start..]);
+    // From the last step of the path on, ever longer.
+    let mut suffixes: Vec<&str> = suffixes.collect();
+    suffixes.sort_by_key(|suffix| suffix.len());
+    let short = suffixes.into_iter().find(|suffix| ends(suffix) == 1).unwrap_or(key);
+    Some(format!("{short}={}", value.trim_matches('"')))
+}
+
+/// More runs than anybody means.
+const MOST_RUNS: u64 = 100_000;
+
+fn refuse_too_many(runs: u64) -> Result<()> {
+    if runs <= MOST_RUNS {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("that would be {runs} runs"))
+        .hint(format!("at most {MOST_RUNS} are made at once")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +114,16 @@ mod tests {
         for bad in ["a", "a=", "a=1,,2"] {
             assert!(listed("--vary", bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn labels_are_as_long_as_they_must_be() {
+        let keys = ["optimizer.lr", "averaging.every", "evaluation.every", "optimizer"];
+        assert_eq!(label(keys[0], &keys, "0.1").as_deref(), Some("lr=0.1"));
+        assert_eq!(
+            label(keys[1], &keys, "\"1 epoch\"").as_deref(),
+            Some("averaging.every=1 epoch")
+        );
+        assert_eq!(label(keys[3], &keys, "adam"), None);
     }
 }

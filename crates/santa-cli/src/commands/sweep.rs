@@ -1,7 +1,7 @@
 //! `santa sweep`: a search over settings, chosen on validation data. Test data are not touched.
 
 use super::table::Table;
-use super::{listed, set_threads};
+use super::{label, listed, refuse_too_many, set_threads};
 use crate::args::{Global, Score as By, Sweep};
 use crate::console::Console;
 use crate::data::Library;
@@ -12,6 +12,7 @@ use crate::run::folder::{write, write_json};
 use crate::run::record::{Score, Summary};
 use crate::train::Plan;
 use crate::train::fleet::{Outcome, run_all};
+use clap::ValueEnum;
 use santa::noise::{Purpose, Stream};
 use santa::stats::Moments;
 use serde_json::json;
@@ -25,10 +26,17 @@ pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let mut draft = Draft::open(&args.experiment)?;
     draft.set_all(&args.set)?;
     let experiment = draft.resolve()?;
-    check(args, &experiment)?;
     let settings = settings(args, experiment.seed)?;
+    let runs = (settings.len() as u64).saturating_mul(args.seeds);
+    refuse_too_many(runs)?;
     let out = args.out.clone().unwrap_or_else(|| Path::new("sweeps").join(&experiment.name));
     let plans = plan(&draft, &experiment, &settings, args, &out)?;
+    // One score for all of them.
+    let by = match args.by {
+        By::Auto => automatic(&experiment),
+        by => by,
+    };
+    plans.iter().try_for_each(|plan| check(args, by, &plan.experiment))?;
 
     set_threads(global)?;
     interrupt::listen(console)?;
@@ -36,11 +44,26 @@ pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
     let jobs = args.jobs.unwrap_or_else(rayon::current_num_threads);
     console.note(format_args!("{} runs, {jobs} at a time, in {}", plans.len(), out.display()));
     let outcomes = run_all(&plans, &library, jobs, console)?;
-    let trials = trials(args, settings, &outcomes);
-    show(&trials, &draft, &out, console)
+    let trials = trials(args.seeds, by, settings, &outcomes);
+    show(&trials, by, &draft, &out, console)
 }
 
-fn check(args: &Sweep, experiment: &Experiment) -> Result<()> {
+/// The averaged prediction if there is one, by its error if it has one.
+fn automatic(experiment: &Experiment) -> By {
+    match (experiment.averaging.is_some(), experiment.data.set.is_music()) {
+        (true, true) => By::NllAveraged,
+        (true, false) => By::ErrorAveraged,
+        (false, true) => By::NllBest,
+        (false, false) => By::ErrorLast,
+    }
+}
+
+/// As `--by` names it.
+fn name_of(by: By) -> String {
+    by.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+fn check(args: &Sweep, by: By, experiment: &Experiment) -> Result<()> {
     if args.seeds == 0 {
         return Err(Failure::usage("--seeds 0: there must be at least one"));
     }
@@ -49,12 +72,14 @@ fn check(args: &Sweep, experiment: &Experiment) -> Result<()> {
         return Err(Failure::usage("there are no validation data to choose by")
             .hint(format!("set some aside: `--set data.validation={sixth}`")));
     }
-    let averaged = matches!(args.by, By::ErrorAveraged | By::NllAveraged);
-    if averaged && experiment.averaging.is_none() {
+    let averaged = matches!(by, By::ErrorAveraged | By::NllAveraged);
+    let first =
+        experiment.averaging.map(|averaging| averaging.from.saturating_add(averaging.every));
+    if averaged && first.is_none_or(|first| first > experiment.steps()) {
         return Err(Failure::usage("the experiment averages no predictions to choose by")
             .hint("set `averaging.from` and `averaging.every`, or choose `--by error-last`"));
     }
-    let error = matches!(args.by, By::ErrorLast | By::ErrorAveraged);
+    let error = matches!(by, By::ErrorLast | By::ErrorAveraged);
     if error && experiment.data.set.is_music() {
         return Err(Failure::usage("music has no error to choose by").hint("use `--by nll-best`"));
     }
@@ -68,6 +93,7 @@ enum Choice {
     List(Vec<Value>),
     Uniform(f64, f64),
     Log(f64, f64),
+    Int(f64, f64),
 }
 
 impl Choice {
@@ -92,8 +118,17 @@ impl Choice {
         if let Some(interval) = interval("uniform") {
             return interval.map(|(low, high)| Choice::Uniform(low, high));
         }
+        if let Some(interval) = interval("int") {
+            return interval.map(|(low, high)| Choice::Int(low, high));
+        }
         let (_, values) = listed("--over", whole)?;
-        Ok(Choice::List(values.iter().map(|value| parse_value(value)).collect()))
+        let mut list: Vec<Value> = Vec::new();
+        for value in values.iter().map(|value| parse_value(value)) {
+            if !list.contains(&value) {
+                list.push(value);
+            }
+        }
+        Ok(Choice::List(list))
     }
 
     /// By a number in [0, 1).
@@ -102,6 +137,10 @@ impl Choice {
             Choice::List(values) => values[(u * values.len() as f64) as usize].clone(),
             Choice::Uniform(low, high) => rounded(low + u * (high - low)),
             Choice::Log(low, high) => rounded((low.ln() + u * (high / low).ln()).exp()),
+            Choice::Int(low, high) => {
+                let (low, high) = (low.ceil(), high.floor());
+                Value::Integer((low + u * (high - low + 1.0)).floor() as i64)
+            }
         }
     }
 }
@@ -161,19 +200,17 @@ fn grid(choices: &[(String, Choice)]) -> Result<Vec<Settings>> {
 }
 
 /// `lr=0.001 batch=50`
-fn label(settings: &Settings) -> String {
+fn labels(settings: &Settings) -> String {
+    let keys: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
     let one = |(key, value): &(String, Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), String::from);
-        format!("{}={text}", key.rsplit('.').next().unwrap_or(key))
+        label(key, &keys, &text).unwrap_or(text)
     };
     settings.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 fn apply(draft: &Draft, settings: &Settings) -> Result<Draft> {
     let mut draft = draft.clone();
-    // The optimizer as a whole before its parts.
-    let mut settings: Vec<_> = settings.iter().collect();
-    settings.sort_by_key(|(key, _)| key.as_str() != "optimizer");
     for (key, value) in settings {
         draft.insert(key, value.clone(), &format!("--over {key}={value}"))?;
     }
@@ -191,7 +228,7 @@ fn plan(
     for settings in settings {
         let mut draft = apply(draft, settings)?;
         draft.insert("evaluation.test", Value::Boolean(false), "santa sweep")?;
-        let name = format!("{} {}", draft.resolve()?.optimizer.name, label(settings));
+        let name = format!("{} {}", draft.resolve()?.optimizer.name, labels(settings));
         draft.insert("optimizer.name", Value::String(name), "santa sweep")?;
         for seed in experiment.seed..experiment.seed.saturating_add(args.seeds) {
             draft.insert("seed", Value::Integer(seed as i64), "--seeds")?;
@@ -203,24 +240,55 @@ fn plan(
 
 struct Trial {
     settings: Settings,
-    /// Of each seed; none if it diverged.
-    scores: Vec<Option<f64>>,
+    /// Of each seed.
+    scores: Vec<Scored>,
 }
 
-impl Trial {
-    /// The mean over the seeds; infinite if one of them diverged.
-    fn score(&self) -> f64 {
-        let scores: Option<Vec<f64>> = self.scores.iter().copied().collect();
-        scores.map_or(f64::INFINITY, |scores| scores.into_iter().collect::<Moments>().mean())
+/// What a run is worth.
+#[derive(Clone, Copy)]
+enum Scored {
+    /// So much; the smaller the better.
+    At(f64),
+    /// The run diverged.
+    Diverged,
+    /// The run stopped before there was a score.
+    Nothing,
+}
+
+impl Scored {
+    fn number(self) -> Option<f64> {
+        match self {
+            Scored::At(score) => Some(score),
+            Scored::Diverged | Scored::Nothing => None,
+        }
     }
 }
 
-fn trials(args: &Sweep, settings: Vec<Settings>, outcomes: &[Outcome]) -> Vec<Trial> {
-    let by_settings = settings.into_iter().zip(outcomes.chunks(args.seeds as usize));
+impl Trial {
+    /// The mean over the seeds; infinite if one of them has none.
+    fn score(&self) -> f64 {
+        let scores: Option<Vec<f64>> = self.scores.iter().map(|score| score.number()).collect();
+        scores.map_or(f64::INFINITY, |scores| scores.into_iter().collect::<Moments>().mean())
+    }
+
+    fn count(&self, kind: fn(&Scored) -> bool) -> usize {
+        self.scores.iter().filter(|score| kind(score)).count()
+    }
+}
+
+fn trials(seeds: u64, by: By, settings: Vec<Settings>, outcomes: &[Outcome]) -> Vec<Trial> {
+    let by_settings = settings.into_iter().zip(outcomes.chunks(seeds as usize));
     let mut trials: Vec<Trial> = by_settings
         .map(|(settings, outcomes)| {
-            let scores = outcomes.iter().map(|outcome| score(outcome.summary()?, args.by));
-            Trial { settings, scores: scores.collect() }
+            let scored = |outcome: &Outcome| match outcome.summary() {
+                None => Scored::Diverged,
+                Some(summary) => match score(summary, by) {
+                    Some(score) if score.is_finite() => Scored::At(score),
+                    Some(_) => Scored::Diverged,
+                    None => Scored::Nothing,
+                },
+            };
+            Trial { settings, scores: outcomes.iter().map(scored).collect() }
         })
         .collect();
     trials.sort_by(|a, b| a.score().total_cmp(&b.score()));
@@ -235,10 +303,7 @@ fn score(summary: &Summary, by: By) -> Option<f64> {
     let error = |score: Option<Score>| score?.error;
     let nll = |score: Option<Score>| Some(score?.nll);
     match by {
-        By::Auto => {
-            let score = averaged.or(last)?;
-            Some(score.error.unwrap_or(score.nll))
-        }
+        By::Auto => None,
         By::ErrorLast => error(last),
         By::ErrorAveraged => error(averaged),
         By::NllLast => nll(last),
@@ -247,22 +312,25 @@ fn score(summary: &Summary, by: By) -> Option<f64> {
     }
 }
 
-fn show(trials: &[Trial], draft: &Draft, out: &Path, console: &Console) -> Result<()> {
+fn show(trials: &[Trial], by: By, draft: &Draft, out: &Path, console: &Console) -> Result<()> {
     let best = trials.first().filter(|trial| trial.score().is_finite());
-    let mut table = Table::new(["setting", "score", "sd", "seeds"]);
+    let by = name_of(by);
+    let title = format!("validation {}", by.replace('-', " "));
+    let mut table = Table::new(["setting", &title, "sd", "seeds"]);
     for trial in trials {
-        let scores: Moments = trial.scores.iter().flatten().copied().collect();
-        let lost = trial.scores.iter().filter(|score| score.is_none()).count();
-        let sd = if scores.count() > 1 {
-            format!("{:.5}", scores.variance().sqrt())
-        } else {
-            "-".into()
+        let scores: Moments = trial.scores.iter().filter_map(|score| score.number()).collect();
+        let sd = match scores.count() {
+            0 | 1 => "-".into(),
+            _ => format!("{:.5}", scores.variance().sqrt()),
         };
-        let mean = match lost {
-            0 => format!("{:.5}", trial.score()),
-            _ => format!("{lost} diverged"),
+        let diverged = trial.count(|score| matches!(score, Scored::Diverged));
+        let nothing = trial.count(|score| matches!(score, Scored::Nothing));
+        let mean = match (diverged, nothing) {
+            (0, 0) => format!("{:.5}", trial.score()),
+            (0, _) => format!("{nothing} without a score"),
+            _ => format!("{diverged} diverged"),
         };
-        table.row([label(&trial.settings), mean, sd, trial.scores.len().to_string()]);
+        table.row([labels(&trial.settings), mean, sd, trial.scores.len().to_string()]);
     }
     console.result(&table)?;
     write(&out.join("results.md"), table.markdown().as_bytes())?;
@@ -270,7 +338,8 @@ fn show(trials: &[Trial], draft: &Draft, out: &Path, console: &Console) -> Resul
         let settings: serde_json::Map<String, serde_json::Value> =
             trial.settings.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
         let score = Some(trial.score()).filter(|score| score.is_finite());
-        json!({ "settings": settings, "score": score, "scores": trial.scores })
+        let scores: Vec<Option<f64>> = trial.scores.iter().map(|score| score.number()).collect();
+        json!({ "settings": settings, "score": score, "scores": scores })
     };
     let path: Option<PathBuf> = match best {
         None => None,
@@ -282,6 +351,7 @@ fn show(trials: &[Trial], draft: &Draft, out: &Path, console: &Console) -> Resul
         }
     };
     let value = json!({
+        "by": by,
         "best": best.map(object),
         "experiment": path,
         "trials": trials.iter().map(object).collect::<Vec<_>>(),
@@ -290,9 +360,7 @@ fn show(trials: &[Trial], draft: &Draft, out: &Path, console: &Console) -> Resul
     console.object(&value)?;
     match best {
         Some(_) => Ok(()),
-        None => {
-            Err(Failure::new(Kind::Numerical, "every setting diverged")
-                .hint("try smaller step sizes"))
-        }
+        None => Err(Failure::new(Kind::Numerical, "no setting came through")
+            .hint("the table says why; try smaller step sizes")),
     }
 }

@@ -1,11 +1,13 @@
 //! An experiment as it was written: read, changed, and resolved.
 
-use super::catalog::{self, EXPERIMENTS, OPTIMIZERS, Preset};
+use super::catalog::EXPERIMENTS;
 use super::duration::Clock;
+use super::optimizer::{SHORT_NAMES, expand, is_called, long_path, put};
 use super::places::{Place, Places, join};
+use super::wording::{Complaint, leaf_of};
 use super::{Data, Experiment, steps_per_epoch};
 use crate::failure::{Failure, Result};
-use crate::nearest::{did_you_mean, suggestion};
+use crate::nearest::did_you_mean;
 use crate::run::stored::file;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -17,7 +19,16 @@ pub struct Draft {
     /// The file or the preset.
     origin: String,
     table: Table,
+    /// In the order in which they were asked for.
+    changes: Vec<Change>,
     places: Places,
+}
+
+/// The replacement of a field.
+#[derive(Clone, Debug)]
+struct Change {
+    key: String,
+    value: Value,
 }
 
 /// Places of a duration in the table, beside all of `optimizer`.
@@ -61,17 +72,13 @@ impl Draft {
             let line = line.map_or(String::new(), |line| format!(", line {line}"));
             Failure::usage(format!("{origin}{line}: {}", e.message()))
         })?;
-        Ok(Draft { origin: origin.into(), table, places: Places::of(text) })
+        let (origin, places) = (origin.into(), Places::of(text));
+        Ok(Draft { origin, table, changes: Vec::new(), places })
     }
 
-    /// Replaces fields, a table as a whole before its parts.
+    /// Replaces fields; see [`Draft::set`].
     pub fn set_all(&mut self, assignments: &[String]) -> Result<()> {
-        let depth = |assignment: &&String| {
-            assignment.split('=').next().map_or(0, |key| key.matches('.').count())
-        };
-        let mut assignments: Vec<&String> = assignments.iter().collect();
-        assignments.sort_by_key(depth);
-        assignments.into_iter().try_for_each(|assignment| self.set(assignment))
+        assignments.iter().try_for_each(|assignment| self.set(assignment))
     }
 
     /// Replaces a field: `KEY=VALUE`, with a value as in TOML; text needs no quotes.
@@ -84,39 +91,52 @@ impl Draft {
         self.insert(key.trim(), parse_value(value), &argument)
     }
 
-    /// Replaces a field. `argument` is where it came from, for messages.
+    /// Replaces a field. `argument` is where it came from, for messages. The optimizer as a whole is
+    /// replaced before its parts, whatever the order; of two values of one field the later one counts.
     pub fn insert(&mut self, key: &str, value: Value, argument: &str) -> Result<()> {
-        let mut steps = key.split('.').collect::<Vec<_>>();
-        let last = steps.pop().filter(|last| !last.is_empty());
-        let Some(last) = last.filter(|_| steps.iter().all(|step| !step.is_empty())) else {
+        if key.split('.').any(|step| step.trim().is_empty()) {
             return Err(Failure::usage(format!("{argument}: `{key}` is no path of a field")));
-        };
-        let mut table = &mut self.table;
-        for (i, step) in steps.iter().enumerate() {
-            let entry = table.entry(*step).or_insert_with(|| Value::Table(Table::new()));
-            // An optimizer that is given by its name alone becomes the table it stands for.
-            if let (0, "optimizer", Value::String(name)) = (i, *step, &*entry) {
-                let like = Value::String(name.clone());
-                *entry = Value::Table(Table::from_iter([("like".to_string(), like)]));
-            }
-            table = entry.as_table_mut().ok_or_else(|| {
-                Failure::usage(format!("{argument}: `{}` is no table", steps[..=i].join(".")))
-            })?;
         }
-        table.insert(last.into(), value);
         self.places.argument(key, argument);
+        self.changes.push(Change { key: key.into(), value });
         Ok(())
+    }
+
+    /// What was written, with the changes made.
+    fn changed(&self) -> Result<Table> {
+        let mut table = self.table.clone();
+        let whole = |change: &&Change| ["optimizer", "optimizer.like"].contains(&&*change.key);
+        for change in self.changes.iter().filter(whole) {
+            // The experiment's own settings of an optimizer are kept.
+            let name = change.value.as_str();
+            if name.is_none_or(|name| !is_called(table.get("optimizer"), name)) {
+                table.insert("optimizer".into(), change.value.clone());
+            }
+        }
+        let optimizer = expand(table.remove("optimizer")).map_err(|(field, text)| {
+            self.refuse(field, text).hint("`santa presets` lists the optimizers")
+        })?;
+        let parts: Vec<(String, Value)> = self
+            .changes
+            .iter()
+            .filter(|change| !whole(change))
+            .map(|change| (long_path(&change.key, &optimizer), change.value.clone()))
+            .collect();
+        table.insert("optimizer".into(), Value::Table(optimizer));
+        for (path, value) in parts {
+            put(&mut table, &path, value);
+        }
+        Ok(table)
     }
 
     /// As TOML: what was written, with the replacements.
     pub fn to_toml(&self) -> Result<String> {
-        toml::to_string(&self.table).map_err(|e| Failure::usage(format!("writing TOML: {e}")))
+        toml::to_string(&self.changed()?).map_err(|e| Failure::usage(format!("writing TOML: {e}")))
     }
 
     /// Fills in every field, turns durations into steps, and checks the whole.
     pub fn resolve(&self) -> Result<Experiment> {
-        let mut table = self.table.clone();
-        self.expand_optimizer(&mut table)?;
+        let mut table = self.changed()?;
         let data: Data = self.read("data", table.get("data").cloned())?;
         let epochs: u64 = self.read("epochs", table.get("epochs").cloned())?;
         let batch: usize = match table.get("batch") {
@@ -156,61 +176,21 @@ impl Draft {
         Ok(experiment)
     }
 
-    /// `optimizer = "adam"` and `optimizer.like = "adam"` become the settings they stand for.
-    fn expand_optimizer(&self, table: &mut Table) -> Result<()> {
-        let given = match table.remove("optimizer") {
-            Some(Value::String(name)) => {
-                Table::from_iter([("like".to_string(), Value::String(name))])
-            }
-            Some(Value::Table(given)) => given,
-            Some(_) => return Err(self.refuse("optimizer", "it must be a name or a table")),
-            None => return Err(self.refuse("optimizer", "it is missing").hint(OPTIMIZER_HINT)),
-        };
-        let mut given = given;
-        let mut optimizer = match given.remove("like") {
-            Some(Value::String(name)) => {
-                let preset = catalog::optimizer(&name).ok_or_else(|| {
-                    let names = OPTIMIZERS.iter().map(|Preset { name, .. }| *name);
-                    let text =
-                        format!("there is none called `{name}`{}", did_you_mean(&name, names));
-                    self.refuse("optimizer", text).hint(OPTIMIZER_HINT)
-                })?;
-                let mut base: Table = preset.parse().map_err(|e: toml::de::Error| {
-                    Failure::system(format!("built-in optimizer `{name}`: {e}"))
-                })?;
-                base.remove("description");
-                base.insert("name".into(), Value::String(name));
-                base
-            }
-            Some(_) => return Err(self.refuse("optimizer.like", "it must be a name")),
-            None => Table::new(),
-        };
-        short_names(&mut given, &optimizer);
-        merge(&mut optimizer, given);
-        if !optimizer.contains_key("name") {
-            let name = optimizer.get("algorithm").cloned();
-            optimizer.extend(name.map(|name| ("name".to_string(), name)));
-        }
-        if !optimizer.contains_key("algorithm") {
-            let text = "it names neither `like` nor `algorithm`";
-            return Err(self.refuse("optimizer", text).hint(OPTIMIZER_HINT));
-        }
-        table.insert("optimizer".into(), Value::Table(optimizer));
-        Ok(())
-    }
-
     fn read<T: DeserializeOwned>(&self, path: &str, value: Option<Value>) -> Result<T> {
         let value = value.ok_or_else(|| self.refuse(path, "it is missing"))?;
-        serde_path_to_error::deserialize(value).map_err(|error| {
+        serde_path_to_error::deserialize(value.clone()).map_err(|error| {
             let below = error.path().to_string();
-            let path = match below.as_str() {
-                "." => path.to_string(),
-                below => join(path, below),
-            };
-            let message = error.inner().message().trim().to_string();
-            let text = format!("{message}{}", suggestion(&message));
-            let name = message.starts_with("unknown").then(|| message.split('`').nth(1)).flatten();
-            self.at(&path, name, text)
+            let below = if below == "." { "" } else { &below };
+            let complaint = Complaint::of(error.inner().message());
+            // Choices are read as a whole: which of their fields it was, their value tells.
+            let leaf = leaf_of(&value, below, &complaint);
+            let below = leaf.as_deref().unwrap_or(below);
+            let path = if below.is_empty() { path.into() } else { join(path, below) };
+            let failure = self.at(&path, complaint.unknown_field(), &complaint.text);
+            match complaint.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
         })
     }
 
@@ -233,7 +213,7 @@ impl Draft {
     /// of it, or else the section of the experiment.
     pub fn locate(&self, section: &str, failure: santa::Error) -> Failure {
         let santa::Error::Setting { field, value, allowed } = &failure else {
-            return failure.into();
+            return Failure::from(failure).within(&self.origin);
         };
         let short = field.rsplit('.').next().filter(|name| SHORT_NAMES.contains(name));
         let short = short.map(|name| join("optimizer", name));
@@ -242,56 +222,11 @@ impl Draft {
                 return self.at(&path, None, format!("it is {value}: {allowed}"));
             }
         }
-        self.at(section, None, failure)
-    }
-}
-
-const OPTIMIZER_HINT: &str = "`santa presets` lists the optimizers";
-
-/// They stand for wherever an algorithm keeps them.
-const SHORT_NAMES: [&str; 2] = ["lr", "momentum"];
-
-/// Puts the short names where the algorithm wants them.
-fn short_names(given: &mut Table, base: &Table) {
-    let algorithm = given.get("algorithm").or_else(|| base.get("algorithm"));
-    let second_order = ["santa", "msgnht", "sghmc", "sgnht"];
-    let first_order = ["sgld", "psgld"];
-    let algorithm = algorithm.and_then(Value::as_str).unwrap_or_default().to_string();
-    for name in SHORT_NAMES {
-        if second_order.contains(&algorithm.as_str()) {
-            let Some(value) = given.remove(name) else { continue };
-            let step = Table::from_iter([(name.to_string(), value)]);
-            merge(given, Table::from_iter([("step".to_string(), Value::Table(step))]));
-        } else if first_order.contains(&algorithm.as_str()) && name == "lr" {
-            let Some(value) = given.remove(name) else { continue };
-            let rate = Table::from_iter([(name.to_string(), value)]);
-            given.insert("rate".into(), Value::Table(rate));
+        match self.places.argument_below(section) {
+            Some(argument) => Failure::usage(format!("{argument}: {failure}")),
+            None => self.at(section, None, failure),
         }
     }
-}
-
-/// Puts one table over another. A table that says what kind it is replaces what was there, and so do
-/// the choices of one among several (`rate`, `exploration`, ...), whose only key is their name.
-fn merge(base: &mut Table, over: Table) {
-    for (key, value) in over {
-        match (base.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(value))
-                if !chooses(&value) && !replaces(below, &value) =>
-            {
-                merge(below, value);
-            }
-            (_, value) => drop(base.insert(key, value)),
-        }
-    }
-}
-
-fn chooses(table: &Table) -> bool {
-    table.contains_key("kind") || table.contains_key("units")
-}
-
-/// Whether both have one key, and not the same.
-fn replaces(below: &Table, over: &Table) -> bool {
-    below.len() == 1 && over.len() == 1 && below.keys().next() != over.keys().next()
 }
 
 /// Defaults that depend on the length of an epoch.

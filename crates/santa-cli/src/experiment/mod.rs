@@ -6,7 +6,9 @@
 mod catalog;
 mod draft;
 mod duration;
+mod optimizer;
 mod places;
+mod wording;
 
 pub use catalog::{EXPERIMENTS, OPTIMIZERS, Preset};
 pub use draft::{Draft, parse_value};

@@ -53,6 +53,19 @@ impl Places {
         self.0.insert(path.into(), place);
     }
 
+    /// What was said on the command line of fields at or below a path.
+    pub fn argument_below(&self, path: &str) -> Option<&str> {
+        let below = |known: &str| {
+            known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let mut found: Vec<_> = self.0.iter().filter(|(known, _)| below(known)).collect();
+        found.sort_by_key(|(known, _)| known.as_str());
+        found.into_iter().find_map(|(_, place)| match place {
+            Place::Argument(argument) => Some(argument.as_str()),
+            Place::Line(_) => None,
+        })
+    }
+
     /// The field that a message is about: the path itself, `name` below it, or what contains it.
     /// `name` may leave out steps of the path (`step.lr` for `step.practical.lr`).
     pub fn find(&self, path: &str, name: Option<&str>) -> (String, Option<&Place>) {
