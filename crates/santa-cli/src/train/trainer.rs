@@ -174,12 +174,9 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let State { loss_sum, loss_count, .. } = &mut self.state;
         let steps = next - self.chain.steps();
         let walked = self.chain.advance_with(steps, |progress| {
-            // The loss of a step that was not made may be no number, which a checkpoint cannot keep.
-            if matches!(progress.outcome, StepOutcome::Applied) {
-                *loss_sum += progress.loss;
-                *loss_count += 1;
-            }
-            let loss = *loss_sum / (*loss_count).max(1) as f64;
+            *loss_sum += progress.loss;
+            *loss_count += 1;
+            let loss = *loss_sum / *loss_count as f64;
             watch.step(progress.step, loss, progress.stage, progress.temperature);
             match progress.outcome {
                 StepOutcome::Applied if interrupt::requested() => ControlFlow::Break(None),
