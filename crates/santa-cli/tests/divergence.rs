@@ -53,47 +53,6 @@ fn a_nan_ends_with_4_and_names_parameters_step_and_setting() {
     }
 }
 
-/// Its second gradient, and every one after it, is not finite.
-fn skips(at_most: u32) -> String {
-    format!("--set optimizer=sgd --set optimizer.lr=1e38 --set on_trouble.skip.at_most={at_most}")
-}
-
-#[test]
-fn steps_are_skipped_as_often_as_is_put_up_with() {
-    let shop = Workshop::new();
-    let said = shop.santa(&format!("train tiny.toml --out run {}", skips(3)));
-    let said = said.refuses(4, &["diverged at step 2", "4 steps in a row failed"]);
-    let skipped = "warning: sgd seed 7: a step with a bad gradient was skipped";
-    assert_eq!(said.err.matches(skipped).count(), 3, "{}", said.err);
-    let kinds: Vec<Value> = shop.run("run").records().iter().map(|r| r["kind"].clone()).collect();
-    assert_eq!(kinds, ["training", "warning", "warning", "warning", "warning"]);
-}
-
-#[cfg(unix)]
-#[test]
-fn a_run_that_is_interrupted_while_it_skips_steps_can_go_on() {
-    use support::workshop::{Said, signal, wait_until};
-    let shop = Workshop::new();
-    let run = shop.run("run");
-    // The first process is in trouble before it is interrupted, the second goes on into it.
-    for resume in ["", "--resume"] {
-        let args = format!("train tiny.toml --out run {} {resume}", skips(u32::MAX));
-        let before = if resume.is_empty() { 0 } else { run.text("metrics.jsonl").len() };
-        let mut child = shop.start(&args);
-        // Nobody reads the warnings of a run without end.
-        drop(child.stderr.take());
-        assert!(wait_until(&mut child, || {
-            run.has("metrics.jsonl") && {
-                let text = run.text("metrics.jsonl");
-                text.contains("was skipped") && text.len() > before
-            }
-        }));
-        signal(&child, "INT");
-        Said::of(child.wait_with_output().unwrap()).ends_with(130);
-        assert_eq!(run.checkpoints().len(), 1);
-    }
-}
-
 #[test]
 fn a_comparison_goes_on_with_the_other_runs() {
     let shop = Workshop::new();

@@ -289,6 +289,10 @@ fn what_is_wrong_on_the_command_line_is_refused_by_argument_and_nothing_is_made(
         ("sweep tiny.toml --over optimizer.lr=log(1,0)", "two rising numbers"),
         ("sweep tiny.toml --over optimizer.lr=log(1e-4,1e-1)", "`--samples`"),
         ("sweep tiny.toml --over optimizer.lr=1 --by nll-averaged", "averages no predictions"),
+        (
+            "sweep tiny.toml --over optimizer.lr=1 --by nll-averaged --set averaging={from=36,every=1}",
+            "averages no predictions",
+        ),
         ("sweep tiny.toml --over epochs=1 --set data.validation=0", "no validation data"),
         ("sweep tiny.toml --over epochs=1 --seeds 0", "--seeds 0"),
         ("presets show quikstart", "did you mean \"quickstart\"?"),

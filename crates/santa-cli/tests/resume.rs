@@ -53,7 +53,7 @@ fn from_any_step_with_early_stopping() {
     let shop = Workshop::new();
     let stops = "--set optimizer=adam --set optimizer.lr=0.2 --set early_stopping.patience=2";
     let args = format!("tiny.toml {EVERY_STEP} --set epochs=20 {stops}");
-    let summary = every_cut_ends_the_same(&shop, &args, 13).summary();
+    let summary = every_cut_ends_the_same(&shop, &args, 29).summary();
     assert_eq!(summary["status"], "stopped_early");
     let best = summary["best"]["step"].as_u64().unwrap();
     assert_eq!(summary["steps"], best + 2 * 11, "{summary}");
