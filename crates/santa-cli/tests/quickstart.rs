@@ -23,5 +23,6 @@ fn six_optimizers_make_a_table_and_a_report_and_are_not_run_twice() {
     }
     // Other settings would go to the same folders.
     let other = shop.santa("quickstart --epochs 2 --seed 3");
-    other.refuses(2, &["`epochs` is 1 there, 2 here", "--out"]);
+    let other = other.refuses(2, &["`epochs` is 1 there, 2 here", "--out"]);
+    assert!(!other.err.contains("already"), "{}", other.err);
 }
