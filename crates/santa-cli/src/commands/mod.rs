@@ -35,12 +35,17 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
     }
 }
 
+/// As many threads as were asked for.
+fn threads(global: &Global) -> Result<Option<usize>> {
+    match global.threads {
+        Some(0) => Err(Failure::usage("--threads 0: there must be at least one")),
+        threads => Ok(threads),
+    }
+}
+
 /// Sets up the pool of threads that everything runs on.
 fn set_threads(global: &Global) -> Result<()> {
-    let Some(threads) = global.threads else { return Ok(()) };
-    if threads == 0 {
-        return Err(Failure::usage("--threads 0: there must be at least one"));
-    }
+    let Some(threads) = threads(global)? else { return Ok(()) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|e| Failure::system(format!("making {threads} threads: {e}")))
 }
