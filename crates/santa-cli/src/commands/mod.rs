@@ -20,6 +20,9 @@ use crate::failure::{Failure, Result};
 /// Does what the command line asks for.
 pub fn run(cli: Cli, console: &Console) -> Result<()> {
     let global = &cli.global;
+    if computes(&cli.command) {
+        console.detail(format_args!("data in {}", data::store(global)?.root().display()));
+    }
     match &cli.command {
         Command::Quickstart(args) => quickstart::run(args, global, console),
         Command::Train(args) => train::run(args, global, console),
@@ -33,6 +36,12 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
         Command::Completions(args) => definitions::completions(args, console),
         Command::Man(args) => definitions::man(args, console),
     }
+}
+
+/// Whether a command reads data sets and computes.
+fn computes(command: &Command) -> bool {
+    use Command::{Compare, Eval, Quickstart, Sweep, Train};
+    matches!(command, Quickstart(_) | Train(_) | Compare(_) | Sweep(_) | Eval(_))
 }
 
 /// As many threads as were asked for.
