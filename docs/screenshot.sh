@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A picture of a report, for the documentation:
-#   santa quickstart && docs/screenshot.sh santa-quickstart/report.html docs/report.png
-# Further arguments: light or dark, width and height of the window in pixels.
+# A picture of a report. The one of the documentation, docs/src/images/report.png, is made by
+#   santa quickstart && docs/screenshot.sh santa-quickstart/report.html
+# Further arguments: another file, light or dark, width and height of the window in pixels.
 # The browser is $CHROMIUM, or the first of the usual names that is there.
 set -euo pipefail
 
-if (($# < 2)); then
+if (($# < 1)); then
     sed -n '2,5s/^# //p' "$0" >&2
     exit 2
 fi
 report=$(realpath "$1")
-picture=$2
+picture=${2:-$(dirname "$0")/src/images/report.png}
 theme=${3:-light}
 width=${4:-1280}
 height=${5:-1600}

@@ -21,7 +21,7 @@ const DYNAMICS: [(&str, &str); 5] = [
 const SIZES: [(&str, usize); 2] = [("1e6", 1_000_000), ("2e7", 20_000_000)];
 /// The model steps explore.
 const OPTIMIZER_OF_MODELS: &str = "santa, exploring";
-/// Bytes that the case `copy` moves: more than caches hold.
+/// Bytes that the case `copy` moves, half of them read and half written: more than caches hold.
 const COPY: usize = 1 << 28;
 
 /// Something that can be measured, by name.
@@ -59,7 +59,7 @@ impl Case {
     pub fn all() -> Vec<Case> {
         let copy = Case {
             name: "copy".into(),
-            about: format!("a copy in memory, {} MiB", COPY >> 20),
+            about: format!("a copy of {0} MiB: {0} MiB read, {0} MiB written", (COPY / 2) >> 20),
             work: Work::Copy,
         };
         let wanted = |model: &Model| MODELS.contains(&model.name());

@@ -2,8 +2,10 @@
 
 use crate::failure::{Failure, Result};
 use serde::Serialize;
+use serde_json::json;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much is said besides results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +17,9 @@ pub enum Volume {
     /// Details too.
     Verbose,
 }
+
+/// Whether the object that `--json` asks for was printed: there is one for a process.
+static OBJECT: AtomicBool = AtomicBool::new(false);
 
 /// Where a command speaks.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +56,7 @@ impl Console {
             return Ok(());
         }
         let line = serde_json::to_string(value).map_err(Failure::system)?;
+        OBJECT.store(true, Ordering::Relaxed);
         print(format_args!("{line}\n"))
     }
     /// Something worth knowing.
@@ -70,6 +76,17 @@ impl Console {
     pub fn error(&self, failure: &Failure) {
         let style = anstyle::AnsiColor::Red.on_default().bold();
         self.say(Volume::Quiet, format_args!("{style}error:{style:#} {failure}"));
+        self.error_object(failure);
+    }
+    /// The failure, for programs: with `--json`, an object in place of the result. Where there was a
+    /// result (every run diverged, a file is damaged), that one tells it.
+    pub fn error_object(&self, failure: &Failure) {
+        if !OBJECT.load(Ordering::Relaxed) {
+            let Failure { kind, message, hint } = failure;
+            let error = json!({ "kind": kind.name(), "message": message, "hint": hint });
+            // The failure that is told is worth more than this one.
+            let _ = self.object(&json!({ "error": error }));
+        }
     }
 
     fn say(&self, volume: Volume, text: impl Display) {

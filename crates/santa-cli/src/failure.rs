@@ -33,6 +33,16 @@ impl Kind {
             Kind::Interrupted => 130,
         }
     }
+    /// The name, for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::System => "system",
+            Kind::Usage => "usage",
+            Kind::Data => "data",
+            Kind::Numerical => "numerical",
+            Kind::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// A failure: what happened, and below it what to do.

@@ -29,12 +29,20 @@ pub mod weights;
 
 use args::Cli;
 use clap::Parser;
+use clap::error::ErrorKind;
 use console::{Console, Volume};
+use failure::Failure;
 use std::process::ExitCode;
 
 /// The command: parses, runs, and tells how it ended.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        // The options could not be read, so this one is looked for by hand.
+        if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+            Console::new(Volume::Quiet, true).error_object(&misread(&error));
+        }
+        error.exit()
+    });
     let global = &cli.global;
     let volume = match (global.quiet, global.verbose) {
         (true, _) => Volume::Quiet,
@@ -54,6 +62,18 @@ pub fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// A command line that was not understood, as a failure.
+fn misread(error: &clap::Error) -> Failure {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::usage("there is no command").hint("`santa --help` lists them");
+    }
+    let text = error.to_string();
+    let mut paragraphs = text.trim().split("\n\n").map(str::trim);
+    let message = paragraphs.next().unwrap_or_default();
+    let failure = Failure::usage(message.strip_prefix("error: ").unwrap_or(message));
+    failure.hint(paragraphs.collect::<Vec<_>>().join("\n"))
 }
 
 /// The examples of the guide and the README are tests. A package has no guide, and needs none.

@@ -33,6 +33,13 @@ fn an_unknown_case_ends_with_2_and_suggests_the_nearest() {
 }
 
 #[test]
+fn no_threads_at_all_are_refused() {
+    let (code, out, err) = santa(&[QUICK, "--threads", "0"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("there must be at least one"), "{err}");
+}
+
+#[test]
 fn json_has_all_four_fields_of_a_case() {
     let (code, out, err) = santa(&[QUICK, "copy", "--json", "--threads", "1"]);
     assert_eq!(code, 0, "{err}");

@@ -44,13 +44,19 @@ fn the_object_lists_every_run_with_its_scores() {
         let keys: Vec<&String> = run.as_object().unwrap().keys().collect();
         let scores = ["error_last", "error_averaged", "error_best"];
         let scores = [scores, ["nll_last", "nll_averaged", "nll_best"]].concat();
-        let expected = [&["experiment", "optimizer", "seed"][..], &scores, &["seconds", "folder"]];
-        assert_eq!(keys, expected.concat());
-        // They are the test scores of the summary.
+        let validation: Vec<String> = scores.iter().map(|s| format!("validation_{s}")).collect();
+        let validation: Vec<&str> = validation.iter().map(String::as_str).collect();
+        let (first, last) = (["experiment", "optimizer", "seed"], ["seconds", "folder"]);
+        assert_eq!(keys, [&first[..], &scores, &validation, &last].concat());
+        // They are the scores of the summary.
         let summary = shop.run(run["folder"].as_str().unwrap()).summary();
         for (name, part) in [("last", "last"), ("averaged", "averaged"), ("best", "best")] {
             assert_eq!(run[format!("error_{name}")], summary[part]["test"]["error"]);
             assert_eq!(run[format!("nll_{name}")], summary[part]["test"]["nll"]);
+            for score in ["error", "nll"] {
+                let found = &run[format!("validation_{score}_{name}")];
+                assert_eq!(found, &summary[part]["validation"][score]);
+            }
         }
     }
     let stored = std::fs::read_to_string(shop.path("c/results.json")).unwrap();
@@ -63,14 +69,30 @@ fn the_table_has_a_row_for_each_optimizer_with_mean_and_spread() {
     let shop = Workshop::new();
     let said = shop.santa(&format!("{} --seeds 2", PAIR.replace(" --json", ""))).done();
     let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines.len(), 3, "{}", said.out);
-    assert!(lines[0].starts_with("optimizer") && lines[0].contains("error last"));
-    for (line, name) in lines[1..].iter().zip(["santa", "adam"]) {
+    assert_eq!(lines.len(), 4, "{}", said.out);
+    assert_eq!(lines[0], "On test data:");
+    assert!(lines[1].starts_with("optimizer") && lines[1].contains("error last"));
+    for (line, name) in lines[2..].iter().zip(["santa", "adam"]) {
         assert!(line.starts_with(name) && line.contains(" ± "), "{line}");
     }
     let table = std::fs::read_to_string(shop.path("c/results.md")).unwrap();
-    assert_eq!(table.lines().count(), 4, "{table}");
+    assert_eq!(table.lines().count(), 6, "{table}");
     assert!(said.err.contains("report: c/report.html"), "{}", said.err);
+}
+
+#[test]
+fn without_test_data_the_table_is_about_validation_data() {
+    let shop = Workshop::new();
+    let args = "compare tiny.toml --set epochs=1 --set evaluation.test=false --seeds 1 --out c";
+    let said = shop.santa(args).done();
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines[0], "On validation data:");
+    assert!(lines[1].contains("error last") && lines[1].contains("nll best"), "{}", said.out);
+    let object = shop.santa(&format!("{args} --json")).done().json();
+    let run = &runs(&object)[0];
+    assert_eq!(run["error_last"], Value::Null);
+    let percent = 100.0 * run["validation_error_last"].as_f64().unwrap();
+    assert!(lines[2].contains(&format!("{percent:.2} %")), "{}", said.out);
 }
 
 #[test]

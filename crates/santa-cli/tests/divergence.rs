@@ -69,6 +69,9 @@ fn a_comparison_goes_on_with_the_other_runs() {
         }
         let table = std::fs::read_to_string(shop.path("c/results.md")).unwrap();
         assert!(table.contains("| sgd lr=1e6 | 2 (2 diverged) | - |"), "{table}");
+        let report = std::fs::read_to_string(shop.path("c/report.html")).unwrap();
+        assert!(report.contains("sgd lr=1e6, diverged"), "it is not left out");
+        assert!(report.contains("the run diverged at step 2"));
         std::fs::remove_dir_all(shop.path("c")).unwrap();
     }
 }
@@ -80,6 +83,7 @@ fn a_comparison_without_any_result_ends_with_4() {
     let said = said.ends_with(4).says(&["every run diverged"]);
     assert_eq!(said.json()["runs"].as_array().unwrap().len(), 2);
     assert!(shop.path("c/results.json").is_file());
+    assert!(shop.path("c/report.html").is_file());
 }
 
 #[test]

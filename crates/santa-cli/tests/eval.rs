@@ -110,6 +110,7 @@ fn what_is_no_weights_is_refused() {
         ("noise.npz", 3, "noise.npz"),
         ("empty", 3, "empty is no run"),
         ("run --data mnits", 2, "did you mean \"mnist\"?"),
+        ("run --data jsb", 2, "`--data` may be mnist-subset, mnist"),
         ("run --split tset", 2, "test"),
         ("run --experiment quikstart", 2, "did you mean `quickstart`?"),
         ("run --experiment jsb", 3, "is missing"),
@@ -144,6 +145,8 @@ fn the_authors_network_has_the_likelihood_that_they_recorded() {
     const RECORDED: f64 = 8.461652;
     assert!((found["nll"].as_f64().unwrap() - RECORDED).abs() < 1e-6, "{found}");
     assert_eq!(found["error"], Value::Null);
+    let named = eval(&shop, &format!("{args} --experiment jsb"));
+    assert_eq!((&named["nll"], &named["data"]), (&found["nll"], &"jsb".into()));
     shop.santa(&format!("eval {args}")).refuses(2, &["does not say what music", "--data jsb"]);
     shop.santa(&format!("eval {args} --data mnist-subset")).refuses(2, &["needs music"]);
 }

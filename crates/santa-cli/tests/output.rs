@@ -61,8 +61,54 @@ fn json_is_one_object_on_one_line() {
         let object = shop.santa(&format!("{args} --json")).done().json();
         assert_eq!(object.as_object().unwrap().keys().collect::<Vec<_>>(), keys, "{args}");
     }
-    // A failure has no object.
-    shop.santa("train nothing --json").refuses(2, &["nothing"]);
+}
+
+#[test]
+fn a_failure_is_an_object_too() {
+    let shop = Workshop::new();
+    shop.write("noise.npz", "noise");
+    for (args, code, kind, words) in [
+        ("train nothing", 2, "usage", "nothing"),
+        ("train tiny.toml --oops", 2, "usage", "unexpected argument '--oops'"),
+        ("", 2, "usage", "there is no command"),
+        ("eval noise.npz --data jsb", 3, "data", "noise.npz"),
+        ("train tiny.toml --set optimizer=sgd --set optimizer.lr=1e6", 4, "numerical", "diverged"),
+    ] {
+        let mut command = shop.command(&format!("{args} --json"));
+        let said = Said::of(command.output().unwrap()).ends_with(code);
+        let error = &said.json()["error"];
+        assert_eq!(error["kind"], kind, "{args}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+        assert!(error["hint"].is_string() || kind == "data", "{error}");
+    }
+    // Help that was asked for is no failure.
+    let help = shop.santa("train --help --json").done();
+    assert!(!help.out.contains("\"error\""), "{}", help.out);
+}
+
+#[test]
+fn verbose_tells_where_with_what_and_how_much() {
+    let shop = Workshop::new();
+    let quiet = shop.santa(&format!("{TRAIN} --out a")).done();
+    assert!(!quiet.err.contains("parameters"), "{}", quiet.err);
+    let words =
+        ["data in ", "6370 parameters, 1 threads", "18 steps, 18 an epoch", "step-0000000018"];
+    shop.santa(&format!("{TRAIN} --out b --verbose --threads 1")).done().says(&words);
+    let args = "compare tiny.toml --set epochs=1 --seeds 1 --out c --verbose --threads 1";
+    shop.santa(args).done().says(&words);
+}
+
+#[test]
+fn the_folder_of_a_run_is_named_when_it_begins_and_its_end_is_told() {
+    let shop = Workshop::new();
+    let said = shop.santa(&format!("{TRAIN} --out run")).done();
+    let said = said.says(&["run in run", "santa seed 7 done after epoch 1.0: valid "]);
+    assert_eq!(said.err.matches("done").count(), 1, "{}", said.err);
+    let refused = shop.santa(&format!("{TRAIN} --out run")).refuses(2, &["a finished run in run"]);
+    assert!(!refused.err.starts_with("run in"), "{}", refused.err);
+    let early = "--set epochs=50 --set early_stopping.patience=1 --set optimizer.lr=1e-9";
+    let said = shop.santa(&format!("train tiny.toml --out early {early}")).done();
+    assert!(said.err.contains("santa seed 7 stopped early after epoch "), "{}", said.err);
 }
 
 #[test]
@@ -133,6 +179,17 @@ fn a_result_that_cannot_be_written_ends_with_1() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = shop.command("presets").stdout(full).output().unwrap();
     Said::of(output).ends_with(1).says(&["writing to standard output"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_data_folder_that_cannot_be_known_ends_with_3_everywhere() {
+    let shop = Workshop::new();
+    for args in ["data where", "data list", "train tiny.toml", "compare tiny.toml", "eval run"] {
+        let mut command = shop.command(args);
+        command.env("HOME", "not/absolute").env_remove("XDG_CACHE_HOME").env_remove("SANTA_DATA");
+        Said::of(command.output().unwrap()).ends_with(3);
+    }
 }
 
 #[test]

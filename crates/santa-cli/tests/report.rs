@@ -76,6 +76,27 @@ fn unfinished_runs_are_named_and_drawn() {
 }
 
 #[test]
+fn diverged_runs_are_named_with_place_and_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    FakeRun::new("adam", 1).write(folder.path());
+    let run = FakeRun { made: 3, ..FakeRun::new("adam", 2) }.write(folder.path());
+    let message = "the run diverged at step 181 (epoch 3.02): the loss is NaN";
+    let failure = serde_json::json!({ "message": message, "hint": "try less" });
+    std::fs::write(run.join("failure.json"), failure.to_string()).unwrap();
+    let out = folder.path().join("r.html");
+    let assert = santa().args(["report"]).arg(folder.path()).arg("--out").arg(&out).assert();
+    let said = String::from_utf8(assert.success().get_output().stderr.clone()).unwrap();
+    assert!(said.contains(&format!("adam-100-seed-2: {message}")), "{said}");
+    let page = std::fs::read_to_string(out).unwrap();
+    assert!(page.contains("1 of them diverged") && !page.contains("unfinished"));
+    let row = row(&page, "adam, diverged");
+    assert!(row.contains("at step 181 (epoch 3.02)"), "{row}");
+    // What it was before is no result.
+    assert!(!row.contains("0.0"), "{row}");
+    assert!(page.contains("the loss is NaN") && page.contains("try less"));
+}
+
+#[test]
 fn a_folder_given_twice_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let run = FakeRun::new("adam", 1).write(folder.path());

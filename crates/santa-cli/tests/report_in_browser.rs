@@ -217,6 +217,20 @@ fn wild_names_and_broken_numbers_do_no_harm_on_a_narrow_screen() {
 }
 
 #[test]
+fn long_names_do_not_make_a_narrow_page_scroll_sideways() {
+    let mut runs = comparison();
+    for run in &mut runs {
+        let optimizer = &run.optimizer;
+        run.optimizer = format!(
+            "{optimizer} hidden=[400,400] precision=1000 friction_floor=0.0001 clip.norm=1.0 and_more"
+        );
+    }
+    // No browser makes its window narrower than this.
+    let Some(saw) = read(&written("long", &runs), 500) else { return };
+    assert_eq!(saw["overflow"], 0);
+}
+
+#[test]
 fn the_watcher_notices_requests_and_errors() {
     let page = written("watched", &comparison());
     let text = std::fs::read_to_string(&page).unwrap();

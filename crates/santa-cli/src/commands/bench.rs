@@ -1,5 +1,6 @@
 //! `santa bench`
 
+use super::threads;
 use crate::args::{Bench, Global};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
@@ -15,7 +16,7 @@ pub fn run(args: &Bench, global: &Global, console: &Console) -> Result<()> {
     if args.list {
         return list(&cases, console);
     }
-    let threads = global.threads.unwrap_or(0); // 0 is as many as there are cores
+    let threads = threads(global)?.unwrap_or(0); // 0 is as many as there are cores
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| Failure::system(format!("starting threads: {e}")))?;
     if cfg!(debug_assertions) {

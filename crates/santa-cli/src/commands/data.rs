@@ -24,7 +24,7 @@ pub fn run(args: &Data, global: &Global, console: &Console) -> Result<()> {
 
 /// The data folder that the command line and the environment ask for.
 pub fn store(global: &Global) -> Result<Store> {
-    let store = Store::new(global.data_dir.clone()).map_err(Failure::usage)?;
+    let store = Store::new(global.data_dir.clone())?;
     Ok(if global.offline { store.offline() } else { store })
 }
 

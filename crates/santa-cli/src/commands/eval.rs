@@ -21,6 +21,10 @@ pub fn run(args: &Eval, global: &Global, console: &Console) -> Result<()> {
     let set = args.data.as_deref().map(Set::by_name).transpose()?;
     let library = Library::new(global)?;
     let (data, score) = match experiment {
+        // They say themselves what model they are for, whatever the experiment's would be.
+        Some(experiment) if weights.are_the_authors_gru() => {
+            of_authors(set.or(Some(experiment.data.set)), &weights, &library, args.split)?
+        }
         Some(experiment) => of_experiment(experiment, set, &weights, &library, args.split)?,
         None => of_authors(set, &weights, &library, args.split)?,
     };
@@ -63,6 +67,7 @@ fn of_experiment(
 ) -> Result<(Set, Score)> {
     let mut data = experiment.data.clone();
     data.set = set.unwrap_or(data.set);
+    refuse_misfit(&experiment, data.set)?;
     if data.set != experiment.data.set {
         data.validation = 0;
     }
@@ -73,6 +78,19 @@ fn of_experiment(
         Precision::F64 => score::<f64>(&experiment, weights, parts, part)?,
     };
     Ok((data.set, score))
+}
+
+/// A network for images cannot be tried on music, nor one for music on images.
+fn refuse_misfit(experiment: &Experiment, set: Set) -> Result<()> {
+    let music = experiment.data.set.is_music();
+    if music == set.is_music() {
+        return Ok(());
+    }
+    let (its, other) = if music { ("music", "images") } else { ("images", "music") };
+    let fitting = Set::ALL.iter().filter(|(_, set)| set.is_music() == music).map(|(name, _)| *name);
+    let fitting: Vec<&str> = fitting.collect();
+    let text = format!("--data: the model of {:?} is for {its}, not for {other}", experiment.name);
+    Err(Failure::usage(text).hint(format!("`--data` may be {}", fitting.join(", "))))
 }
 
 fn score<F: Scalar>(

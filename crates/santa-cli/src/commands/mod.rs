@@ -20,6 +20,9 @@ use crate::failure::{Failure, Result};
 /// Does what the command line asks for.
 pub fn run(cli: Cli, console: &Console) -> Result<()> {
     let global = &cli.global;
+    if computes(&cli.command) {
+        console.detail(format_args!("data in {}", data::store(global)?.root().display()));
+    }
     match &cli.command {
         Command::Quickstart(args) => quickstart::run(args, global, console),
         Command::Train(args) => train::run(args, global, console),
@@ -35,12 +38,23 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
     }
 }
 
+/// Whether a command reads data sets and computes.
+fn computes(command: &Command) -> bool {
+    use Command::{Compare, Eval, Quickstart, Sweep, Train};
+    matches!(command, Quickstart(_) | Train(_) | Compare(_) | Sweep(_) | Eval(_))
+}
+
+/// As many threads as were asked for.
+fn threads(global: &Global) -> Result<Option<usize>> {
+    match global.threads {
+        Some(0) => Err(Failure::usage("--threads 0: there must be at least one")),
+        threads => Ok(threads),
+    }
+}
+
 /// Sets up the pool of threads that everything runs on.
 fn set_threads(global: &Global) -> Result<()> {
-    let Some(threads) = global.threads else { return Ok(()) };
-    if threads == 0 {
-        return Err(Failure::usage("--threads 0: there must be at least one"));
-    }
+    let Some(threads) = threads(global)? else { return Ok(()) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|e| Failure::system(format!("making {threads} threads: {e}")))
 }

@@ -25,10 +25,12 @@ pub fn run(args: &Report, console: &Console) -> Result<()> {
         }
     }
     for run in runs.iter().filter(|run| run.summary.is_none()) {
-        console.warning(format_args!(
-            "{} is unfinished; it is drawn as far as it came",
-            run.folder.display()
-        ));
+        let folder = run.folder.display();
+        match &run.failure {
+            Some(failure) => console.warning(format_args!("{folder}: {}", failure.message)),
+            None => console
+                .warning(format_args!("{folder} is unfinished; it is drawn as far as it came")),
+        }
     }
     let title = args.title.clone().unwrap_or_else(|| report::title(&runs));
     let written = report::write(&runs, &title, &args.out)?;

@@ -5,7 +5,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Kind, Result};
 use crate::report;
 use crate::run::folder::{write, write_json};
-use crate::run::record::{Score, Summary};
+use crate::run::record::Score;
 use crate::run::stored::StoredRun;
 use crate::train::Plan;
 use crate::train::fleet::Outcome;
@@ -34,6 +34,18 @@ pub struct Run {
     pub nll_averaged: Option<f64>,
     /// Of the parameters that were best on validation data.
     pub nll_best: Option<f64>,
+    /// The same six on validation data.
+    pub validation_error_last: Option<f64>,
+    /// Of the averaged prediction.
+    pub validation_error_averaged: Option<f64>,
+    /// Of the parameters that were best on validation data.
+    pub validation_error_best: Option<f64>,
+    /// Negative log-likelihoods likewise.
+    pub validation_nll_last: Option<f64>,
+    /// Of the averaged prediction.
+    pub validation_nll_averaged: Option<f64>,
+    /// Of the parameters that were best on validation data.
+    pub validation_nll_best: Option<f64>,
     /// Seconds of training and evaluation.
     pub seconds: Option<f64>,
     /// Why there is no result.
@@ -61,39 +73,44 @@ impl Results {
 
     /// Prints the table, and writes it and the report into a folder.
     pub fn show(&self, out: &Path, console: &Console) -> Result<()> {
-        let table = self.table();
-        console.result(&table)?;
+        let (table, data) = (self.table(), self.data());
+        console.result(format_args!("{data}:\n{table}"))?;
         for run in &self.runs {
             if let Some(message) = &run.diverged {
                 console.warning(format_args!("{} seed {}: {message}", run.optimizer, run.seed));
             }
         }
-        let done = self.runs.iter().filter(|run| run.diverged.is_none());
-        let stored = done.map(|run| StoredRun::read(&run.folder)).collect::<Result<Vec<_>>>()?;
-        let mut shown = self.clone();
-        if !stored.is_empty() {
-            let title = self.title();
-            let path = out.join("report.html");
-            report::write(&stored, &title, &path)?;
-            console.note(format_args!("report: {}", path.display()));
-            shown.report = Some(path);
-        }
-        write(&out.join("results.md"), table.markdown().as_bytes())?;
+        let stored = self.runs.iter().map(|run| StoredRun::read(&run.folder));
+        let stored = stored.collect::<Result<Vec<_>>>()?;
+        let path = out.join("report.html");
+        report::write(&stored, &self.title(), &path)?;
+        console.note(format_args!("report: {}", path.display()));
+        let shown = Results { report: Some(path), ..self.clone() };
+        let markdown = format!("{data}:\n\n{}", table.markdown());
+        write(&out.join("results.md"), markdown.as_bytes())?;
         write_json(&out.join("results.json"), &shown)?;
         console.object(&shown)?;
-        match stored.is_empty() {
-            true => {
-                Err(Failure::new(Kind::Numerical, "every run diverged")
-                    .hint("try smaller step sizes"))
-            }
-            false => Ok(()),
+        if self.runs.iter().all(|run| run.diverged.is_some()) {
+            let failure = Failure::new(Kind::Numerical, "every run diverged");
+            return Err(failure.hint("try smaller step sizes"));
         }
+        Ok(())
     }
 
     fn title(&self) -> String {
         let mut names: Vec<&str> = self.runs.iter().map(|run| run.experiment.as_str()).collect();
         names.dedup();
         names.join(", ")
+    }
+
+    /// Whether a run has been tried on test data. If none was, validation data are shown.
+    fn tested(&self) -> bool {
+        self.runs.iter().any(|run| run.nll_last.is_some())
+    }
+
+    /// Which data the table is about.
+    fn data(&self) -> &'static str {
+        if self.tested() { "On test data" } else { "On validation data" }
     }
 
     /// A row for each experiment and optimizer, over its seeds.
@@ -107,8 +124,10 @@ impl Results {
             }
         }
         let several = groups.iter().any(|group| group.0 != groups[0].0);
-        let columns: Vec<&Column> = COLUMNS
+        let scores = if self.tested() { &TEST } else { &VALIDATION };
+        let columns: Vec<&Column> = scores
             .iter()
+            .chain([&SECONDS])
             .filter(|column| self.runs.iter().any(|run| (column.value)(run).is_some()))
             .collect();
         let titles = ["optimizer", "seeds"].into_iter();
@@ -140,15 +159,23 @@ struct Column {
 const PERCENT: (f64, usize, &str) = (100.0, 2, " %");
 const NLL: (f64, usize, &str) = (1.0, 4, "");
 
-const COLUMNS: [Column; 7] = [
+const TEST: [Column; 6] = [
     Column { title: "error last", value: |run| run.error_last, form: PERCENT },
     Column { title: "error averaged", value: |run| run.error_averaged, form: PERCENT },
     Column { title: "error best", value: |run| run.error_best, form: PERCENT },
     Column { title: "nll last", value: |run| run.nll_last, form: NLL },
     Column { title: "nll averaged", value: |run| run.nll_averaged, form: NLL },
     Column { title: "nll best", value: |run| run.nll_best, form: NLL },
-    Column { title: "seconds", value: |run| run.seconds, form: (1.0, 1, "") },
 ];
+const VALIDATION: [Column; 6] = [
+    Column { title: "error last", value: |run| run.validation_error_last, form: PERCENT },
+    Column { title: "error averaged", value: |run| run.validation_error_averaged, form: PERCENT },
+    Column { title: "error best", value: |run| run.validation_error_best, form: PERCENT },
+    Column { title: "nll last", value: |run| run.validation_nll_last, form: NLL },
+    Column { title: "nll averaged", value: |run| run.validation_nll_averaged, form: NLL },
+    Column { title: "nll best", value: |run| run.validation_nll_best, form: NLL },
+];
+const SECONDS: Column = Column { title: "seconds", value: |run| run.seconds, form: (1.0, 1, "") };
 
 impl Column {
     /// The mean over the runs, and the standard deviation if there are several.
@@ -169,20 +196,29 @@ impl Column {
 
 fn of_run(plan: &Plan, outcome: &Outcome) -> Run {
     let summary = outcome.summary();
-    let score = |of: fn(&Summary) -> Option<Score>| summary.and_then(of);
-    let last = score(|summary| summary.last.test);
-    let averaged = score(|summary| summary.averaged?.scores.test);
-    let best = score(|summary| summary.best?.scores.test);
+    let last = summary.map(|summary| summary.last).unwrap_or_default();
+    let averaged = summary.and_then(|summary| summary.averaged);
+    let averaged = averaged.map(|averaged| averaged.scores).unwrap_or_default();
+    let best = summary.and_then(|summary| summary.best);
+    let best = best.map(|best| best.scores).unwrap_or_default();
+    let error = |score: Option<Score>| score.and_then(|score| score.error);
+    let nll = |score: Option<Score>| score.map(|score| score.nll);
     Run {
         experiment: plan.experiment.name.clone(),
         optimizer: plan.experiment.optimizer.name.clone(),
         seed: plan.experiment.seed,
-        error_last: last.and_then(|score| score.error),
-        error_averaged: averaged.and_then(|score| score.error),
-        error_best: best.and_then(|score| score.error),
-        nll_last: last.map(|score| score.nll),
-        nll_averaged: averaged.map(|score| score.nll),
-        nll_best: best.map(|score| score.nll),
+        error_last: error(last.test),
+        error_averaged: error(averaged.test),
+        error_best: error(best.test),
+        nll_last: nll(last.test),
+        nll_averaged: nll(averaged.test),
+        nll_best: nll(best.test),
+        validation_error_last: error(last.validation),
+        validation_error_averaged: error(averaged.validation),
+        validation_error_best: error(best.validation),
+        validation_nll_last: nll(last.validation),
+        validation_nll_averaged: nll(averaged.validation),
+        validation_nll_best: nll(best.validation),
         seconds: summary.map(|summary| summary.seconds),
         diverged: match outcome {
             Outcome::Diverged(message) => Some(message.clone()),

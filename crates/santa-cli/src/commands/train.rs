@@ -19,8 +19,7 @@ pub fn run(args: &Train, global: &Global, console: &Console) -> Result<()> {
     interrupt::listen(console)?;
     let library = Library::new(global)?;
     let existing = if args.resume { Existing::Resume } else { Existing::Refuse };
-    console.note(format_args!("run in {}", plan.folder.display()));
-    let mut display = Display::new(*console, &Display::bars(console));
+    let mut display = Display::new(*console, &Display::bars(console)).naming(&plan.folder);
     match execute(&plan, &library, existing, &mut display)? {
         Ended::Done(summary) => show(&plan.folder, &summary, console),
         Ended::Interrupted { step } => Err(interrupted(args, step)),

@@ -21,10 +21,32 @@ pub struct Group<'a> {
     pub label: String,
     /// The number of its label in the report, by which it has its colour.
     pub index: usize,
-    /// Whether the runs are done. Runs that are not make a group of their own.
-    pub finished: bool,
+    /// How its runs ended. Those that ended otherwise make a group of their own.
+    pub state: State,
     /// At least one, in the order of their seeds.
     pub runs: Vec<&'a StoredRun>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// With a result.
+    Done,
+    /// It diverged.
+    Diverged,
+    /// It may still go on.
+    Unfinished,
+}
+
+impl State {
+    /// The state of a run.
+    pub fn of(run: &StoredRun) -> Self {
+        match (&run.summary, &run.failure) {
+            (Some(_), _) => State::Done,
+            (None, Some(_)) => State::Diverged,
+            (None, None) => State::Unfinished,
+        }
+    }
 }
 
 impl Group<'_> {
@@ -65,7 +87,7 @@ pub fn group(runs: &[StoredRun]) -> Vec<Experiment<'_>> {
             None => groups.push(Group {
                 label: String::new(),
                 index: 0,
-                finished: run.summary.is_some(),
+                state: State::of(run),
                 runs: vec![run],
             }),
         }
@@ -87,7 +109,7 @@ pub fn group(runs: &[StoredRun]) -> Vec<Experiment<'_>> {
 
 fn belongs(run: &StoredRun, group: &Group<'_>) -> bool {
     let other = group.runs[0];
-    group.finished == run.summary.is_some()
+    group.state == State::of(run)
         && run.optimizer() == other.optimizer()
         && without_seed(&run.experiment).eq(without_seed(&other.experiment))
 }
@@ -114,9 +136,11 @@ fn label(groups: &mut [Group<'_>]) {
                     label.push_str(&format!(", {key} {value}"));
                 }
             }
-            if !groups[i].finished {
-                label.push_str(", unfinished");
-            }
+            label.push_str(match groups[i].state {
+                State::Done => "",
+                State::Diverged => ", diverged",
+                State::Unfinished => ", unfinished",
+            });
             groups[i].label = label;
         }
     }

@@ -4,7 +4,7 @@ use super::annealing;
 use super::calibration::{Reliability, reliability};
 use super::curves::{self, Measure, Part, Prediction};
 use super::data;
-use super::groups::{self, Experiment, Group};
+use super::groups::{self, Experiment, Group, State};
 use super::table;
 use crate::failure::{Failure, Result};
 use crate::figure::{COLOURS, DASHES};
@@ -55,7 +55,8 @@ pub fn html(
         "versions": distinct(runs.iter().map(|run| run.provenance.version.clone())),
         "runs": runs.len(),
         "repeats": runs.len() - experiments.iter().flat_map(|e| &e.groups).map(|g| g.runs.len()).sum::<usize>(),
-        "unfinished": runs.iter().filter(|run| run.summary.is_none()).count(),
+        "unfinished": count(runs, State::Unfinished),
+        "diverged": count(runs, State::Diverged),
         "settings": settings(experiments),
         "palette": palette(),
         "style": include_str!("style.css"),
@@ -64,6 +65,10 @@ pub fn html(
     });
     let template = environment.get_template("page.html").map_err(damaged)?;
     template.render(Serde(page)).map_err(damaged)
+}
+
+fn count(runs: &[StoredRun], state: State) -> usize {
+    runs.iter().filter(|run| State::of(run) == state).count()
 }
 
 /// The colours of the series as variables of the stylesheet.
@@ -129,6 +134,7 @@ fn section(experiment: &Experiment<'_>, links: &[Link]) -> Json {
         "name": experiment.name,
         "lead": lead(experiment),
         "table": table::table(groups),
+        "diverged": diverged(groups),
         "test": part_has(Part::Test),
         "validation": part_has(Part::Validation),
         "averaged": averaged,
@@ -137,6 +143,20 @@ fn section(experiment: &Experiment<'_>, links: &[Link]) -> Json {
         "calibration": calibration_rows(groups),
         "figures": links,
     })
+}
+
+/// The runs that diverged, and why.
+fn diverged(groups: &[Group<'_>]) -> Vec<Json> {
+    let failures = groups.iter().flat_map(|group| &group.runs).filter_map(|run| {
+        let failure = run.failure.as_ref()?;
+        Some(json!({
+            "optimizer": run.optimizer(),
+            "seed": groups::seed(run),
+            "message": failure.message,
+            "hint": failure.hint,
+        }))
+    });
+    failures.collect()
 }
 
 /// What was run, in a line.
@@ -234,10 +254,11 @@ fn run_details(run: &StoredRun) -> Json {
             _ => None,
         })
         .collect();
-    let status = match run.summary.as_ref().map(|s| s.status) {
-        Some(Status::Finished) => "finished",
-        Some(Status::StoppedEarly) => "stopped early",
-        None => "unfinished",
+    let status = match (run.summary.as_ref().map(|s| s.status), &run.failure) {
+        (Some(Status::Finished), _) => "finished",
+        (Some(Status::StoppedEarly), _) => "stopped early",
+        (None, Some(_)) => "diverged",
+        (None, None) => "unfinished",
     };
     json!({
         "seed": groups::seed(run),

@@ -1,7 +1,7 @@
 //! The table of results: a row for each group, mean and standard deviation over its seeds.
 
 use super::curves::{Measure, Part, Prediction};
-use super::groups::Group;
+use super::groups::{Group, State};
 use crate::figure::{COLOURS, DASHES};
 use crate::run::record::{Evaluation, Record, Scores};
 use crate::run::stored::StoredRun;
@@ -57,6 +57,8 @@ pub struct Row {
     pub seeds: usize,
     /// How far it came, if it is not done.
     pub unfinished: Option<String>,
+    /// Where it diverged, if it did.
+    pub diverged: Option<String>,
     /// A cell for each column.
     pub cells: Vec<Cell>,
     /// Seconds for a run.
@@ -146,10 +148,19 @@ fn row(group: &Group<'_>) -> Row {
         colour: group.index % COLOURS.len(),
         dash: DASHES[group.index % DASHES.len()],
         seeds: group.runs.len(),
-        unfinished: (!group.finished).then_some(reached),
+        unfinished: (group.state == State::Unfinished).then_some(reached),
+        diverged: (group.state == State::Diverged).then(|| diverged(group)),
         cells: Vec::new(),
         // Tenths are noise in what takes minutes.
         seconds: cell(&seconds, |s| if s < 100.0 { format!("{s:.1}") } else { format!("{s:.0}") }),
+    }
+}
+
+/// Where the run of a group diverged; of several, the number, for they are listed below the table.
+fn diverged(group: &Group<'_>) -> String {
+    match (group.runs.len(), &group.runs[0].failure) {
+        (1, Some(failure)) => failure.place().into(),
+        (count, _) => format!("with {count} seeds"),
     }
 }
 
@@ -177,8 +188,11 @@ fn values(group: &Group<'_>, part: Part, measure: Measure, whose: Whose) -> Vec<
     found.unwrap_or_default()
 }
 
-/// Scores of the result; of the last evaluation, if the run is not done.
+/// Scores of the result; of the last evaluation, if the run is not done; none, if it diverged.
 fn scores(run: &StoredRun, whose: Whose) -> Option<Scores> {
+    if State::of(run) == State::Diverged {
+        return None;
+    }
     if let Some(summary) = &run.summary {
         return match whose {
             Whose::Now(Prediction::Last) => Some(summary.last),
@@ -228,8 +242,9 @@ fn number(measure: Measure, value: f64) -> String {
 /// whether it did: a single group has nothing to be better than.
 fn mark_best(cells: &mut [Cell], values: &[Vec<f64>], groups: &[Group<'_>]) -> bool {
     let mean = |i: usize| mean_and_deviation(&values[i]).0;
-    let candidates: Vec<usize> =
-        (0..cells.len()).filter(|&i| groups[i].finished && mean(i).is_finite()).collect();
+    let candidates: Vec<usize> = (0..cells.len())
+        .filter(|&i| groups[i].state == State::Done && mean(i).is_finite())
+        .collect();
     let lowest = candidates.iter().copied().min_by(|&a, &b| mean(a).total_cmp(&mean(b)));
     let Some(lowest) = lowest.filter(|_| candidates.len() > 1) else { return false };
     let text = cells[lowest].mean.clone();

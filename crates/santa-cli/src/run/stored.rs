@@ -2,6 +2,7 @@
 
 use super::record::{Provenance, Record, Summary};
 use crate::failure::{Failure, Result};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,25 @@ pub struct StoredRun {
     pub records: Vec<Record>,
     /// The result, if the run is done.
     pub summary: Option<Summary>,
+    /// Why there will be none, if it diverged.
+    pub failure: Option<Divergence>,
+}
+
+/// `failure.json`: why a run did not end well.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Divergence {
+    /// What happened.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Divergence {
+    /// Where it happened, without the reasons: `at step 2 (epoch 0.11)`.
+    pub fn place(&self) -> &str {
+        let clause = self.message.split(": ").next().unwrap_or_default();
+        clause.strip_prefix("the run diverged ").unwrap_or(clause)
+    }
 }
 
 impl StoredRun {
@@ -48,13 +68,15 @@ impl StoredRun {
         let experiment = read_text(&folder.join(file::EXPERIMENT))?;
         let experiment =
             experiment.parse().map_err(|e| damaged(&folder.join(file::EXPERIMENT), e))?;
-        let summary = folder.join(file::SUMMARY);
+        let (summary, failure) = (folder.join(file::SUMMARY), folder.join(file::FAILURE));
+        let (done, failed) = (summary.exists(), failure.exists());
         Ok(StoredRun {
             folder: folder.to_path_buf(),
             experiment,
             provenance: read_json(&folder.join(file::PROVENANCE))?,
             records: read_records(&folder.join(file::METRICS))?,
-            summary: if summary.exists() { Some(read_json(&summary)?) } else { None },
+            summary: if done { Some(read_json(&summary)?) } else { None },
+            failure: if failed && !done { Some(read_json(&failure)?) } else { None },
         })
     }
 

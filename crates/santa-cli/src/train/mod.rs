@@ -171,6 +171,7 @@ fn run<F: Scalar, M: Model<F>>(
 ) -> Result<Ended> {
     let experiment = &plan.experiment;
     let locate = |error| plan.draft.locate("optimizer", error);
+    let parameters = theta.len();
     let algorithm = experiment.optimizer.algorithm.clone();
     let stepper = Stepper::<F>::new(algorithm, model.target(), experiment.seed, 0)
         .and_then(|stepper| stepper.with_clip(experiment.clip))
@@ -188,5 +189,10 @@ fn run<F: Scalar, M: Model<F>>(
         true => Some(EventWriter::resume(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
         false => None,
     };
-    trainer.run(&mut Log { folder: &mut folder, events }, watch)
+    watch.detail(&format!("{parameters} parameters, {} threads", rayon::current_num_threads()));
+    let ended = trainer.run(&mut Log { folder: &mut folder, events }, watch)?;
+    if let Some((_, newest)) = folder.checkpoints()?.pop() {
+        watch.detail(&format!("the newest checkpoint is {}", newest.display()));
+    }
+    Ok(ended)
 }

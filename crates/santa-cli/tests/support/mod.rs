@@ -88,7 +88,7 @@ impl FakeRun {
     }
 
     fn is_santa(&self) -> bool {
-        self.optimizer == "santa"
+        self.optimizer.starts_with("santa")
     }
 
     fn experiment(&self) -> toml::Table {
