@@ -71,6 +71,15 @@ impl<F: Scalar, M: Potential<F>, T> Potential<F> for Tried<M, T> {
     fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
         self.model.loss(theta, batch)
     }
+    fn energy(&mut self, theta: &[F]) -> santa::Result<f64> {
+        self.model.energy(theta)
+    }
+    fn state(&self) -> Vec<(&'static str, Vec<F>)> {
+        self.model.state()
+    }
+    fn restore(&mut self, state: &[(String, Vec<F>)]) -> santa::Result<()> {
+        self.model.restore(state)
+    }
 }
 
 /// A classifier and its data.
