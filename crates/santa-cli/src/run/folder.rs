@@ -103,6 +103,7 @@ impl RunFolder {
         if path.join(file::SUMMARY).exists() {
             return Err(overtaken(path));
         }
+        remove_torn(&path.join(file::CHECKPOINTS));
         RunFolder::open(path, lock)
     }
 
@@ -211,6 +212,18 @@ pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
         .collect();
     found.sort();
     Ok(found)
+}
+
+/// Removes checkpoints that a process was killed over: hidden files that end with `.tmp`.
+fn remove_torn(checkpoints: &Path) {
+    for entry in fs::read_dir(checkpoints).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".tmp") {
+            // One that stays does no harm.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn name_of(step: u64) -> String {
