@@ -84,7 +84,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let mut checkpoints = folder.checkpoints()?;
         while let Some((_, path)) = checkpoints.pop() {
             match self.restore(&path) {
-                Ok(()) => return folder.rewind(self.chain.steps()),
+                Ok(()) => return rewind(folder, self.chain.steps(), watch),
                 // One that is damaged leaves those before it.
                 Err(failure) if failure.kind == Kind::Data && !checkpoints.is_empty() => {
                     watch.warn(&format!("{failure}; going back to an earlier one"));
@@ -99,7 +99,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
         }
         // It ended before its first checkpoint: all of it is made again.
-        folder.rewind(0)
+        rewind(folder, 0, watch)
     }
 
     fn restore(&mut self, path: &std::path::Path) -> Result<()> {
@@ -376,6 +376,14 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
         Ok((last, average))
     }
+}
+
+/// Drops the records after a step. Those that cannot be read are no reason not to go on.
+fn rewind(folder: &mut RunFolder, step: u64, watch: &mut dyn Watch) -> Result<()> {
+    for failure in folder.rewind(step)? {
+        watch.warn(&format!("{failure}; dropping this line"));
+    }
+    Ok(())
 }
 
 /// Where records go.
