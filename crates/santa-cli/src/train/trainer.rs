@@ -37,7 +37,7 @@ pub struct Trainer<'a, F: Scalar, M: Model<F>> {
 
 /// What a run remembers beside its chain and its averages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default)]
 struct State {
     /// Sum and number of the losses since the last record.
     loss_sum: f64,
