@@ -4,7 +4,6 @@ use super::{Display, Ended, Existing, Plan, execute};
 use crate::console::Console;
 use crate::data::Library;
 use crate::failure::{Failure, Kind, Result};
-use crate::interrupt;
 use crate::run::record::Summary;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -53,8 +52,11 @@ pub fn run_all(
             match one(plan, library, &mut display) {
                 Ok(outcome) => *lock(&outcomes[i]) = Some(outcome),
                 Err(error) => {
-                    // The first one is told; nothing new is begun.
-                    lock(&failure).get_or_insert(error);
+                    // The first one is told, but before Ctrl-C; nothing new is begun.
+                    let mut told = lock(&failure);
+                    if told.as_ref().is_none_or(|told| told.kind == Kind::Interrupted) {
+                        *told = Some(error);
+                    }
                     next.store(plans.len(), Ordering::Relaxed);
                 }
             }
@@ -125,5 +127,5 @@ fn spread(jobs: usize, work: impl Fn() + Sync) -> Result<()> {
             scope.spawn(|| pool.install(&work));
         }
     });
-    if interrupt::requested() { Err(interrupted()) } else { Ok(()) }
+    Ok(())
 }
