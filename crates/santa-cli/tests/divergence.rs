@@ -32,7 +32,8 @@ fn a_loss_that_explodes_ends_with_4_and_names_parameters_step_and_setting() {
     let before = run.text("metrics.jsonl");
     shop.santa(&format!("{args} --resume")).refuses(4, &["diverged at step 2"]);
     assert_eq!(run.text("metrics.jsonl"), before);
-    shop.santa(&args).refuses(2, &["--resume"]);
+    let said = shop.santa(&args).refuses(2, &["a run that diverged", "diverge again", "--out"]);
+    assert!(!said.err.contains("--resume"), "{}", said.err);
 }
 
 #[test]

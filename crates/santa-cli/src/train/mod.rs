@@ -84,13 +84,16 @@ pub fn execute(
         (Found::Done(summary), Existing::Resume) => return Ok(Ended::Done(summary)),
         (Found::Diverged(failure), Existing::Resume) => return Err(failure),
         (found, Existing::Refuse) => {
-            let state = match found {
-                Found::Done(_) => "a finished",
-                _ => "an unfinished",
+            let (state, remedy) = match found {
+                Found::Done(_) => ("a finished run", "`--resume` shows its result"),
+                Found::Diverged(_) => (
+                    "a run that diverged",
+                    "the same settings would diverge again: change them, or remove it",
+                ),
+                _ => ("an unfinished run", "`--resume` goes on with it"),
             };
-            let text = format!("there is {state} run in {}", plan.folder.display());
-            return Err(Failure::usage(text)
-                .hint("`--resume` goes on with it, `--out` chooses another folder"));
+            let text = format!("there is {state} in {}", plan.folder.display());
+            return Err(Failure::usage(text).hint(format!("{remedy}; `--out` chooses another folder")));
         }
     };
     let data = library.load(&plan.experiment.data)?;
