@@ -169,7 +169,8 @@ fn a_run_that_was_killed_while_its_folder_was_made_begins_again() {
         for name in ["lock", "metrics.jsonl", "run.json", "experiment.toml.new"] {
             fs::write(part.0.join(name), "").unwrap();
         }
-        shop.santa(&format!("train tiny.toml --out part {resume}")).done();
+        let said = shop.santa(&format!("train tiny.toml --out part {resume}")).done();
+        assert_eq!(said.err.contains("no run in part to go on with"), !resume.is_empty());
         assert!(part.essence() == shop.run("whole").essence());
         fs::remove_dir_all(part.0).unwrap();
     }

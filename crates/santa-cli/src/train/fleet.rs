@@ -75,7 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn one(plan: &Plan, library: &Library, display: &mut Display) -> Result<Outcome> {
-    match execute(plan, library, Existing::Resume, display) {
+    match execute(plan, library, Existing::Complete, display) {
         Ok(Ended::Done(summary)) => Ok(Outcome::Done(summary)),
         Ok(Ended::Interrupted { .. }) => Err(interrupted()),
         Err(failure) if failure.kind == Kind::Numerical => {

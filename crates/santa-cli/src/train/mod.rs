@@ -54,8 +54,10 @@ impl Plan {
 pub enum Existing {
     /// Refuse it.
     Refuse,
-    /// Go on with it; if it is done, take its result.
+    /// Go on with it; if it is done, take its result; if there is none, say so and begin.
     Resume,
+    /// The same, with nothing to say if there is none.
+    Complete,
 }
 
 /// How an execution ended.
@@ -79,10 +81,12 @@ pub fn execute(
 ) -> Result<Ended> {
     let found = RunFolder::look(&plan.folder, &plan.experiment)?;
     let resuming = match (found, existing) {
+        (Found::Nothing, Existing::Resume) => {
+            let folder = plan.folder.display();
+            watch.warn(&format!("there is no run in {folder} to go on with: beginning a new one"));
+            false
+        }
         (Found::Nothing, _) => false,
-        (Found::Unfinished, Existing::Resume) => true,
-        (Found::Done(summary), Existing::Resume) => return Ok(Ended::Done(summary)),
-        (Found::Diverged(failure), Existing::Resume) => return Err(failure),
         (found, Existing::Refuse) => {
             let (state, remedy) = match found {
                 Found::Done(_) => ("a finished run", "`--resume` shows its result"),
@@ -95,6 +99,9 @@ pub fn execute(
             let text = format!("there is {state} in {}", plan.folder.display());
             return Err(Failure::usage(text).hint(format!("{remedy}; `--out` chooses another folder")));
         }
+        (Found::Unfinished, _) => true,
+        (Found::Done(summary), _) => return Ok(Ended::Done(summary)),
+        (Found::Diverged(failure), _) => return Err(failure),
     };
     let data = library.load(&plan.experiment.data)?;
     match plan.experiment.precision {
