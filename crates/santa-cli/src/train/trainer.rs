@@ -320,9 +320,13 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
 
     /// Keeps the parameters if they are the best on validation data so far.
     fn choose(&mut self, evaluation: &Evaluation, log: &mut Log<'_>) -> Result<()> {
-        let by = |score: &Score| match self.experiment.evaluation.best_by {
-            BestBy::Error => score.error.unwrap_or(score.nll),
-            BestBy::Nll => score.nll,
+        let by = |score: &Score| {
+            let value = match self.experiment.evaluation.best_by {
+                BestBy::Error => score.error.unwrap_or(score.nll),
+                BestBy::Nll => score.nll,
+            };
+            // What is no number is worse than any.
+            if value.is_finite() { value } else { f64::INFINITY }
         };
         let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
         let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
