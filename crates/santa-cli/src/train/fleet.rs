@@ -1,9 +1,11 @@
 //! Many runs: one after the other, or some at a time with the threads shared between them.
 
-use super::{Display, Ended, Existing, Plan, execute};
+use super::{Display, Ended, Existing, Plan, check, execute};
 use crate::console::Console;
 use crate::data::Library;
+use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind, Result};
+use crate::run::folder::RunFolder;
 use crate::run::record::Summary;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -40,6 +42,7 @@ pub fn run_all(
         return Err(Failure::usage("--jobs 0: there must be at least one"));
     }
     refuse_twins(plans)?;
+    check_all(plans)?;
     let bars = Display::bars(console);
     let next = AtomicUsize::new(0);
     let outcomes: Vec<Mutex<Option<Outcome>>> = plans.iter().map(|_| Mutex::default()).collect();
@@ -105,6 +108,21 @@ fn refuse_twins(plans: &[Plan]) -> Result<()> {
             let text = format!("{same} would go to {}", plan.folder.display());
             return Err(Failure::usage(text)
                 .hint("give the experiments, or their `optimizer.name`, different names"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what can be known to be wrong before hours have gone into the runs before it.
+fn check_all(plans: &[Plan]) -> Result<()> {
+    let mut last: Option<Experiment> = None;
+    for plan in plans {
+        RunFolder::look(&plan.folder, &plan.experiment)?;
+        // Another seed fits if one does.
+        let unseeded = Experiment { seed: 0, ..plan.experiment.clone() };
+        if last.as_ref() != Some(&unseeded) {
+            check(plan)?;
+            last = Some(unseeded);
         }
     }
     Ok(())

@@ -21,8 +21,9 @@ use crate::run::folder::{Found, RunFolder};
 use crate::run::record::Summary;
 use crate::run::stored::file;
 use crate::tensorboard::EventWriter;
-use santa::{Group, Potential, Stepper, Target};
-use santa_nn::{Classifier, GruArchitecture, Scalar, SequenceModel};
+use santa::{DataSize, Group, Potential, Stepper, Target};
+use santa_datasets::polyphonic::KEYS;
+use santa_nn::{Classifier, Examples, GruArchitecture, PianoRolls, Scalar, SequenceModel};
 use std::path::{Path, PathBuf};
 use trainer::{Log, Trainer};
 
@@ -110,6 +111,34 @@ pub fn execute(
     }
 }
 
+/// Refuses settings that do not fit the model. Needs no data.
+pub fn check(plan: &Plan) -> Result<()> {
+    match plan.experiment.precision {
+        Precision::F32 => check_with::<f32>(plan),
+        Precision::F64 => check_with::<f64>(plan),
+    }
+}
+
+fn check_with<F: Scalar>(plan: &Plan) -> Result<()> {
+    let target = target::<F>(&plan.experiment).map_err(|e| plan.draft.locate("model", e))?;
+    stepper::<F>(plan, &target).map(|_| ())
+}
+
+/// What an experiment's model will be about, found with a single blank example in the place of all.
+fn target<F: Scalar>(experiment: &Experiment) -> santa::Result<Target> {
+    let layout = if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
+        let rolls = PianoRolls::new(KEYS, vec![0; KEYS], vec![0, 1])?;
+        let model = sequence_model::<F>(experiment, rolls)?;
+        model.gru().architecture().initial::<F>(*initialisation, experiment.seed, 0)?;
+        model.target().layout().clone()
+    } else {
+        let examples = Examples::from_bytes(vec![0; PIXELS], PIXELS, vec![0])?;
+        classifier::<F>(experiment, examples)?.target().layout().clone()
+    };
+    let n = DataSize::new(experiment.data.training_size() as u64)?;
+    grouped(&Target::new(layout, n, experiment.prior)?, &experiment.groups)
+}
+
 fn build<F: Scalar>(
     plan: &Plan,
     data: Parts,
@@ -172,6 +201,15 @@ fn grouped(target: &Target, groups: &[Group]) -> santa::Result<Target> {
     groups.iter().try_fold(target.clone(), |target, group| target.with_group(group.clone()))
 }
 
+/// The dynamics of an experiment.
+fn stepper<F: Scalar>(plan: &Plan, target: &Target) -> Result<Stepper<F>> {
+    let Experiment { optimizer, seed, clip, on_trouble, .. } = &plan.experiment;
+    Stepper::<F>::new(optimizer.algorithm.clone(), target, *seed, 0)
+        .and_then(|stepper| stepper.with_clip(*clip))
+        .and_then(|stepper| stepper.on_trouble(*on_trouble))
+        .map_err(|error| plan.draft.locate("optimizer", error))
+}
+
 fn run<F: Scalar, M: Model<F>>(
     plan: &Plan,
     model: M,
@@ -180,12 +218,7 @@ fn run<F: Scalar, M: Model<F>>(
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
     let experiment = &plan.experiment;
-    let locate = |error| plan.draft.locate("optimizer", error);
-    let algorithm = experiment.optimizer.algorithm.clone();
-    let stepper = Stepper::<F>::new(algorithm, model.target(), experiment.seed, 0)
-        .and_then(|stepper| stepper.with_clip(experiment.clip))
-        .and_then(|stepper| stepper.on_trouble(experiment.on_trouble))
-        .map_err(locate)?;
+    let stepper = stepper::<F>(plan, model.target())?;
     let mut trainer = Trainer::new(experiment, model, stepper, theta)?;
     let mut folder = if resuming {
         let mut folder = RunFolder::resume(&plan.folder)?;
