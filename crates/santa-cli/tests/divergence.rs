@@ -32,7 +32,40 @@ fn a_loss_that_explodes_ends_with_4_and_names_parameters_step_and_setting() {
     let before = run.text("metrics.jsonl");
     shop.santa(&format!("{args} --resume")).refuses(4, &["diverged at step 2"]);
     assert_eq!(run.text("metrics.jsonl"), before);
-    shop.santa(&args).refuses(2, &["--resume"]);
+    let said = shop.santa(&args).refuses(2, &["a run that diverged", "diverge again", "--out"]);
+    assert!(!said.err.contains("--resume"), "{}", said.err);
+}
+
+/// However early the explosion is, and where the loss stays finite.
+#[test]
+fn a_loss_that_explodes_in_the_first_steps_is_noticed() {
+    let shop = Workshop::new();
+    let small = "--set model.hidden=[16] --set epochs=1";
+    for (i, (settings, field)) in [
+        ("--set optimizer=sgd --set optimizer.lr=100", "`optimizer.lr` = 100"),
+        ("--set optimizer=sgd --set optimizer.lr=1e4", "`optimizer.lr` = 10000"),
+        ("--set optimizer=santa --set optimizer.lr=1e4", "`optimizer.step.lr` = 10000"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let said = shop.santa(&format!("train quickstart {small} {settings} --out run-{i}"));
+        said.refuses(4, &["diverged at step ", field]);
+        assert!(failure(&shop, &format!("run-{i}"))["message"].is_string());
+    }
+}
+
+#[test]
+fn music_that_explodes_is_noticed() {
+    let data = support::workshop::shared_data();
+    if !data.join("polyphonic/JSB_Chorales.mat").is_file() {
+        eprintln!("SKIPPED: JSB_Chorales.mat is not in {}", data.display());
+        return;
+    }
+    let shop = Workshop::new();
+    let settings = "--set optimizer.lr=1e9 --set clip=off --set model.hidden=8 --set epochs=1";
+    let args = format!("train jsb {settings} --out run --data-dir {}", data.display());
+    shop.santa(&args).refuses(4, &["diverged at step ", "`optimizer.step.lr` = 1000000000"]);
 }
 
 #[test]

@@ -139,11 +139,24 @@ fn a_torn_line_of_records_is_written_again() {
     fs::write(part.0.join("metrics.jsonl"), &metrics[..metrics.len() - 20]).unwrap();
     shop.santa(&format!("train {args} --out part --resume")).done();
     assert!(part.essence() == whole.essence());
-    // A line that is torn elsewhere is damage, not the end of a process.
+    // A line that is torn elsewhere is damage: it is dropped, and told.
     part.cut(1);
     fs::write(part.0.join("metrics.jsonl"), format!("{{\"kind\"\n{metrics}")).unwrap();
-    let said = shop.santa(&format!("train {args} --out part --resume"));
-    said.refuses(3, &["metrics.jsonl, line 1"]);
+    let said = shop.santa(&format!("train {args} --out part --resume")).done();
+    said.says(&["metrics.jsonl, line 1", "dropping this line"]);
+    assert!(part.essence() == whole.essence());
+}
+
+#[test]
+fn what_a_killed_process_left_of_a_checkpoint_is_removed() {
+    let shop = Workshop::new();
+    shop.santa("train tiny.toml --out run").done();
+    let run = shop.run("run");
+    run.cut(1);
+    let torn = "checkpoints/.step-0000000036.safetensors.123-0.tmp";
+    fs::write(run.0.join(torn), "half").unwrap();
+    shop.santa("train tiny.toml --out run --resume").done();
+    assert!(!run.has(torn));
 }
 
 #[test]
@@ -156,7 +169,8 @@ fn a_run_that_was_killed_while_its_folder_was_made_begins_again() {
         for name in ["lock", "metrics.jsonl", "run.json", "experiment.toml.new"] {
             fs::write(part.0.join(name), "").unwrap();
         }
-        shop.santa(&format!("train tiny.toml --out part {resume}")).done();
+        let said = shop.santa(&format!("train tiny.toml --out part {resume}")).done();
+        assert_eq!(said.err.contains("no run in part to go on with"), !resume.is_empty());
         assert!(part.essence() == shop.run("whole").essence());
         fs::remove_dir_all(part.0).unwrap();
     }

@@ -372,6 +372,31 @@ impl Experiment {
             let text = "music has no error; leave it at `nll`";
             return refuse("evaluation.best_by", text.into());
         }
+        if data.set.is_music() {
+            if data.divisor != default_divisor() {
+                let text = format!("it is {}, but music has no pixels to divide", data.divisor);
+                return refuse("data.divisor", text + "; leave it out");
+            }
+            if data.split_seed != 0 {
+                let text = format!("it is {}, but nothing is split off music", data.split_seed);
+                return refuse("data.split_seed", text + "; leave it out");
+            }
+        }
+        if let Some(averaging) = self.averaging {
+            if averaging.from >= self.steps() {
+                let text = format!("it is step {} of {}", averaging.from, self.steps());
+                return refuse("averaging.from", text + ": begin before the end of the run");
+            }
+            if data.set.is_music() && averaging.pooling != Pooling::Probabilities {
+                let text = "it is `log_probabilities`, but of music probabilities alone are averaged; \
+                            leave it at `probabilities`";
+                return refuse("averaging.pooling", text.into());
+            }
+        }
+        if self.early_stopping.is_some_and(|rule| rule.patience == 0) {
+            let text = "it is 0: put up with at least 1 evaluation that is no better";
+            return refuse("early_stopping.patience", text.into());
+        }
         if self.checkpoints.keep == 0 {
             return refuse("checkpoints.keep", "it is 0: keep at least 1 to resume from".into());
         }

@@ -2,7 +2,7 @@
 
 use super::machine::provenance;
 use super::record::{Record, Summary};
-use super::stored::{file, read_json, read_records};
+use super::stored::{file, read_json, read_lines};
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind, Result};
 use santa::Checkpoint;
@@ -103,6 +103,7 @@ impl RunFolder {
         if path.join(file::SUMMARY).exists() {
             return Err(overtaken(path));
         }
+        remove_torn(&path.join(file::CHECKPOINTS));
         RunFolder::open(path, lock)
     }
 
@@ -126,18 +127,25 @@ impl RunFolder {
         self.metrics.write_all(line.as_bytes()).map_err(|e| failed("writing", &path, e))
     }
 
-    /// Drops the records after a step: those of a run that ended after its last checkpoint.
-    pub fn rewind(&mut self, step: u64) -> Result<()> {
+    /// Drops the records after a step: those of a run that ended after its last checkpoint. Lines
+    /// that cannot be read are dropped as well, and told.
+    pub fn rewind(&mut self, step: u64) -> Result<Vec<Failure>> {
         let path = self.path.join(file::METRICS);
-        let mut kept = Vec::new();
-        for record in read_records(&path)?.iter().filter(|record| record.step() <= step) {
-            serde_json::to_writer(&mut kept, record).map_err(Failure::system)?;
-            kept.push(b'\n');
+        let (mut kept, mut unreadable) = (Vec::new(), Vec::new());
+        for line in read_lines(&path)? {
+            match line {
+                Ok(record) if record.step() <= step => {
+                    serde_json::to_writer(&mut kept, &record).map_err(Failure::system)?;
+                    kept.push(b'\n');
+                }
+                Ok(_) => (),
+                Err(failure) => unreadable.push(failure),
+            }
         }
         write(&path, &kept)?;
         let opened = OpenOptions::new().append(true).open(&path);
         self.metrics = opened.map_err(|e| failed("opening", &path, e))?;
-        Ok(())
+        Ok(unreadable)
     }
 
     /// Writes a checkpoint after `step`, and removes all but the newest `keep`.
@@ -211,6 +219,18 @@ pub fn checkpoints(run: &Path) -> Result<Vec<(u64, PathBuf)>> {
         .collect();
     found.sort();
     Ok(found)
+}
+
+/// Removes checkpoints that a process was killed over: hidden files that end with `.tmp`.
+fn remove_torn(checkpoints: &Path) {
+    for entry in fs::read_dir(checkpoints).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".tmp") {
+            // One that stays does no harm.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn name_of(step: u64) -> String {

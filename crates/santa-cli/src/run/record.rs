@@ -42,6 +42,7 @@ pub struct Training {
     #[serde(deserialize_with = "null_is_nan")]
     pub loss: f64,
     /// $1/\beta_t$ of the last step; 0 when it refined.
+    #[serde(deserialize_with = "null_is_nan")]
     pub temperature: f64,
     /// What the last step did.
     pub stage: Stage,
@@ -52,6 +53,17 @@ pub struct Training {
 /// JSON has no NaN and no infinity: both are written as null.
 fn null_is_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+/// The same for some numbers that may be missing altogether.
+fn nulls_are_nan<'de, D: Deserializer<'de>, const N: usize>(
+    from: D,
+) -> Result<Option<[f64; N]>, D::Error>
+where
+    [Option<f64>; N]: Deserialize<'de>,
+{
+    let numbers: Option<[Option<f64>; N]> = Option::deserialize(from)?;
+    Ok(numbers.map(|numbers| numbers.map(|x| x.unwrap_or(f64::NAN))))
 }
 
 /// How good predictions are.
@@ -132,7 +144,7 @@ pub struct Layer {
     pub kinetic_temperature: Option<f64>,
     /// Quantiles of the share of the momentum that survives a step, at [`QUANTILES`]: e^-alpha for
     /// the splitting, 1 - alpha for Euler. For dynamics with a friction alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "nulls_are_nan", skip_serializing_if = "Option::is_none")]
     pub momentum: Option<[f64; 7]>,
 }
 
@@ -171,6 +183,7 @@ pub struct Best {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Mean of |accuracy - confidence|, weighted by count: the expected calibration error.
+    #[serde(deserialize_with = "null_is_nan")]
     pub expected_error: f64,
     /// Equal intervals of confidence from 0 to 1; empty ones are there with a count of 0.
     pub bins: Vec<Bin>,
@@ -182,6 +195,7 @@ pub struct Bin {
     /// How many.
     pub count: u64,
     /// Mean probability of the predicted class.
+    #[serde(deserialize_with = "null_is_nan")]
     pub confidence: f64,
     /// Share that was right.
     pub accuracy: f64,
@@ -246,4 +260,41 @@ pub struct Machine {
     pub cpu: String,
     /// Threads that the run used.
     pub threads: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_can_be_read_back() {
+        let nan = f64::NAN;
+        let layer = Layer {
+            name: "dense1.weight".into(),
+            theta_rms: nan,
+            gradient_rms: f64::INFINITY,
+            kinetic_temperature: Some(nan),
+            momentum: Some([0.0, 1.0, nan, 3.0, 4.0, 5.0, f64::INFINITY]),
+        };
+        let training =
+            Training { step: 1, epoch: 0.5, loss: nan, temperature: f64::INFINITY, ..training() };
+        for record in [
+            Record::Layers(Layers { step: 1, epoch: 0.5, layers: vec![layer] }),
+            Record::Training(training),
+        ] {
+            let text = serde_json::to_string(&record).unwrap();
+            let again: Record = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&again).unwrap(), text);
+            let Record::Layers(Layers { layers, .. }) = again else { continue };
+            let momentum = layers[0].momentum.unwrap();
+            assert!(momentum[2].is_nan() && momentum[3] == 3.0);
+        }
+        let bare = r#"{"name": "a", "theta_rms": 1.0, "gradient_rms": 1.0}"#;
+        assert_eq!(serde_json::from_str::<Layer>(bare).unwrap().momentum, None);
+    }
+
+    fn training() -> Training {
+        let stage = Stage::Refining;
+        Training { step: 0, epoch: 0.0, loss: 0.0, temperature: 0.0, stage, seconds: 0.0 }
+    }
 }

@@ -136,16 +136,21 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 /// The records of a file, without a last line that was cut off. A missing file has none.
 pub fn read_records(path: &Path) -> Result<Vec<Record>> {
+    read_lines(path)?.into_iter().collect()
+}
+
+/// The same line by line: a record, or why it is none.
+pub fn read_lines(path: &Path) -> Result<Vec<Result<Record>>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let text = read_text(path)?;
+    let bytes = std::fs::read(path).map_err(|e| damaged(path, e))?;
+    let text = String::from_utf8_lossy(&bytes);
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().enumerate().filter(|(_, line)| !line.is_empty());
-    lines
-        .map(|(i, line)| {
-            serde_json::from_str(line)
-                .map_err(|e| Failure::data(format!("{}, line {}: {e}", path.display(), i + 1)))
-        })
-        .collect()
+    let record = |(i, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .map_err(|e| Failure::data(format!("{}, line {}: {e}", path.display(), i + 1)))
+    };
+    Ok(lines.map(record).collect())
 }

@@ -1,6 +1,6 @@
 //! Averages of predictions: of classes, or of keys.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Kind, Result};
 use santa::Checkpoint;
 use santa::Real;
 use santa::average::{AverageState, Averaging, IterateAverage, PredictionAverage, PredictionState};
@@ -23,25 +23,27 @@ impl Average {
         Ok(Average::Keys(IterateAverage::new(count, Averaging::Uniform)?))
     }
 
-    /// Takes log-probabilities in.
+    /// Takes log-probabilities in. Those of a model that are no distribution are its divergence.
     pub fn push_log<F: Real>(&mut self, values: &[F]) -> Result<()> {
         match self {
-            Average::Classes(average) => Ok(average.push(values, 1.0)?),
+            Average::Classes(average) => average.push(values, 1.0),
             Average::Keys(average) => {
                 let values: Vec<f64> = values.iter().map(|x| x.to_f64().exp()).collect();
-                Ok(average.push(&values, 1.0)?)
+                average.push(&values, 1.0)
             }
         }
+        .map_err(|error| no_prediction(error, values, |x| x.to_f64().exp().is_finite()))
     }
-    /// Takes probabilities in.
+    /// Takes probabilities in. Those of a model that are no distribution are its divergence.
     pub fn push<F: Real>(&mut self, values: &[F]) -> Result<()> {
         match self {
-            Average::Classes(average) => Ok(average.push_probabilities(values, 1.0)?),
+            Average::Classes(average) => average.push_probabilities(values, 1.0),
             Average::Keys(average) => {
                 let values: Vec<f64> = values.iter().map(|x| x.to_f64()).collect();
-                Ok(average.push(&values, 1.0)?)
+                average.push(&values, 1.0)
             }
         }
+        .map_err(|error| no_prediction(error, values, |x| x.is_finite()))
     }
     /// Predictions taken in.
     pub fn count(&self) -> u64 {
@@ -84,5 +86,36 @@ impl Average {
                 .map_err(Failure::from),
             Average::Keys(average) => Ok(average.restore(get("keys")?)?),
         }
+    }
+}
+
+/// Predictions that were refused: because they are not finite, or for another reason.
+fn no_prediction<F: Real>(
+    error: santa::Error,
+    values: &[F],
+    is_finite: impl Fn(&F) -> bool,
+) -> Failure {
+    let Some(bad) = values.iter().find(|x| !is_finite(x)) else { return error.into() };
+    Failure::new(Kind::Numerical, format!("a prediction is {bad}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predictions_that_are_not_finite_are_the_run_s_divergence() {
+        let nan = f32::NAN;
+        let kind = |result: Result<()>| result.unwrap_err().kind;
+        let mut classes = Average::classes(1, 2).unwrap();
+        assert_eq!(kind(classes.push_log(&[nan, nan])), Kind::Numerical);
+        assert_eq!(kind(classes.push(&[0.5, nan])), Kind::Numerical);
+        // A mistake of the program is none of the run's.
+        assert_eq!(kind(classes.push(&[0.5f32])), Kind::Usage);
+        let mut keys = Average::keys(2).unwrap();
+        assert_eq!(kind(keys.push(&[nan, 0.5])), Kind::Numerical);
+        assert_eq!((classes.count(), keys.count()), (0, 0));
+        // An impossible class is one.
+        classes.push_log(&[0.0, f32::NEG_INFINITY]).unwrap();
     }
 }

@@ -1,10 +1,11 @@
 //! Many runs: one after the other, or some at a time with the threads shared between them.
 
-use super::{Display, Ended, Existing, Plan, execute};
+use super::{Display, Ended, Existing, Plan, check, execute};
 use crate::console::Console;
 use crate::data::Library;
+use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind, Result};
-use crate::interrupt;
+use crate::run::folder::RunFolder;
 use crate::run::record::Summary;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -41,6 +42,7 @@ pub fn run_all(
         return Err(Failure::usage("--jobs 0: there must be at least one"));
     }
     refuse_twins(plans)?;
+    check_all(plans)?;
     let bars = Display::bars(console);
     let next = AtomicUsize::new(0);
     let outcomes: Vec<Mutex<Option<Outcome>>> = plans.iter().map(|_| Mutex::default()).collect();
@@ -53,8 +55,11 @@ pub fn run_all(
             match one(plan, library, &mut display) {
                 Ok(outcome) => *lock(&outcomes[i]) = Some(outcome),
                 Err(error) => {
-                    // The first one is told; nothing new is begun.
-                    lock(&failure).get_or_insert(error);
+                    // The first one is told, but before Ctrl-C; nothing new is begun.
+                    let mut told = lock(&failure);
+                    if told.as_ref().is_none_or(|told| told.kind == Kind::Interrupted) {
+                        *told = Some(error);
+                    }
                     next.store(plans.len(), Ordering::Relaxed);
                 }
             }
@@ -73,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn one(plan: &Plan, library: &Library, display: &mut Display) -> Result<Outcome> {
-    match execute(plan, library, Existing::Resume, display) {
+    match execute(plan, library, Existing::Complete, display) {
         Ok(Ended::Done(summary)) => Ok(Outcome::Done(summary)),
         Ok(Ended::Interrupted { .. }) => Err(interrupted()),
         Err(failure) if failure.kind == Kind::Numerical => {
@@ -108,6 +113,21 @@ fn refuse_twins(plans: &[Plan]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses what can be known to be wrong before hours have gone into the runs before it.
+fn check_all(plans: &[Plan]) -> Result<()> {
+    let mut last: Option<Experiment> = None;
+    for plan in plans {
+        RunFolder::look(&plan.folder, &plan.experiment)?;
+        // Another seed fits if one does.
+        let unseeded = Experiment { seed: 0, ..plan.experiment.clone() };
+        if last.as_ref() != Some(&unseeded) {
+            check(plan)?;
+            last = Some(unseeded);
+        }
+    }
+    Ok(())
+}
+
 /// Does the work in `jobs` threads, each with its share of the pool.
 fn spread(jobs: usize, work: impl Fn() + Sync) -> Result<()> {
     if jobs <= 1 {
@@ -125,5 +145,5 @@ fn spread(jobs: usize, work: impl Fn() + Sync) -> Result<()> {
             scope.spawn(|| pool.install(&work));
         }
     });
-    if interrupt::requested() { Err(interrupted()) } else { Ok(()) }
+    Ok(())
 }

@@ -46,12 +46,27 @@ pub struct Warned(BTreeSet<String>);
 impl Warned {
     /// Those that are new.
     pub fn news(&mut self, warnings: Vec<String>) -> Vec<String> {
-        let wording = |text: &String| {
-            let number = |c: char| c.is_ascii_digit() || ".-+e".contains(c);
-            text.split(' ').filter(|word| !word.trim_matches(number).is_empty()).collect::<String>()
-        };
         warnings.into_iter().filter(|text| self.0.insert(wording(text))).collect()
     }
+}
+
+/// A text without its numbers. Those of names, which are between backticks, stay.
+fn wording(text: &str) -> String {
+    let mut words = String::with_capacity(text.len());
+    for (i, part) in text.split('`').enumerate() {
+        let is_name = i % 2 == 1;
+        let mut rest = part;
+        while let Some(first) = rest.chars().next() {
+            let numeric = |c: char| c.is_ascii_digit() || ".-+e".contains(c);
+            let end = rest.find(|c| numeric(c) != numeric(first)).unwrap_or(rest.len());
+            let (run, after) = rest.split_at(end);
+            if is_name || !run.contains(|c: char| c.is_ascii_digit()) {
+                words += run;
+            }
+            rest = after;
+        }
+    }
+    words
 }
 
 /// Quantiles at [`QUANTILES`]; the least and the largest are exact, the others are those of a sample.
@@ -90,5 +105,30 @@ mod tests {
         assert_eq!(warned.news(vec![text(3)]).len(), 1);
         assert!(warned.news(vec![text(4)]).is_empty());
         assert_eq!(warned.news(vec!["segment `dense2`: something else".into()]).len(), 1);
+    }
+
+    /// The very texts of [`Vitals::warnings`], before and after some steps.
+    #[test]
+    fn the_warnings_of_dynamics_are_given_once_for_each_layer() {
+        use santa::{DataSize, Layout, Prior, Santa, Target};
+        let layout = Layout::new([("dense1.weight", vec![100]), ("dense2.weight", vec![100])]);
+        let n = DataSize::new(1000).unwrap();
+        let target = Target::new(layout.unwrap(), n, Prior::Flat).unwrap();
+        let mut stepper = Santa::new(1e-2, 1000).init::<f64>(&target, 42).unwrap();
+        let texts =
+            |stepper: &Stepper<f64>| stepper.vitals(&[1.0; 200], &[1.0; 200]).unwrap().warnings();
+        let mut warned = Warned::default();
+        let mut seen = Vec::new();
+        for (count, least) in [(3, -2e3), (14, -1.5), (77, -4e-7), (100, -1e12)] {
+            let shift = stepper.state_vector_mut("alpha_shift").unwrap();
+            for layer in shift.chunks_exact_mut(100) {
+                layer[..count].fill(least - 10.0);
+            }
+            let given = texts(&stepper);
+            assert_eq!(given.len(), 2, "{given:?}");
+            seen.extend(warned.news(given));
+        }
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert!(seen[0].contains("dense1.weight") && seen[1].contains("dense2.weight"));
     }
 }

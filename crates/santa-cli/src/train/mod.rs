@@ -21,8 +21,9 @@ use crate::run::folder::{Found, RunFolder};
 use crate::run::record::Summary;
 use crate::run::stored::file;
 use crate::tensorboard::EventWriter;
-use santa::{Group, Potential, Stepper, Target};
-use santa_nn::{Classifier, GruArchitecture, Scalar, SequenceModel};
+use santa::{DataSize, Group, Potential, Stepper, Target};
+use santa_datasets::polyphonic::KEYS;
+use santa_nn::{Classifier, Examples, GruArchitecture, PianoRolls, Scalar, SequenceModel};
 use std::path::{Path, PathBuf};
 use trainer::{Log, Trainer};
 
@@ -54,8 +55,10 @@ impl Plan {
 pub enum Existing {
     /// Refuse it.
     Refuse,
-    /// Go on with it; if it is done, take its result.
+    /// Go on with it; if it is done, take its result; if there is none, say so and begin.
     Resume,
+    /// The same, with nothing to say if there is none.
+    Complete,
 }
 
 /// How an execution ended.
@@ -79,25 +82,63 @@ pub fn execute(
 ) -> Result<Ended> {
     let found = RunFolder::look(&plan.folder, &plan.experiment)?;
     let resuming = match (found, existing) {
-        (Found::Nothing, _) => false,
-        (Found::Unfinished, Existing::Resume) => true,
-        (Found::Done(summary), Existing::Resume) => return Ok(Ended::Done(summary)),
-        (Found::Diverged(failure), Existing::Resume) => return Err(failure),
-        (found, Existing::Refuse) => {
-            let state = match found {
-                Found::Done(_) => "a finished",
-                _ => "an unfinished",
-            };
-            let text = format!("there is {state} run in {}", plan.folder.display());
-            return Err(Failure::usage(text)
-                .hint("`--resume` goes on with it, `--out` chooses another folder"));
+        (Found::Nothing, Existing::Resume) => {
+            let folder = plan.folder.display();
+            watch.warn(&format!("there is no run in {folder} to go on with: beginning a new one"));
+            false
         }
+        (Found::Nothing, _) => false,
+        (found, Existing::Refuse) => {
+            let (state, remedy) = match found {
+                Found::Done(_) => ("a finished run", "`--resume` shows its result"),
+                Found::Diverged(_) => (
+                    "a run that diverged",
+                    "the same settings would diverge again: change them, or remove it",
+                ),
+                _ => ("an unfinished run", "`--resume` goes on with it"),
+            };
+            let text = format!("there is {state} in {}", plan.folder.display());
+            return Err(
+                Failure::usage(text).hint(format!("{remedy}; `--out` chooses another folder"))
+            );
+        }
+        (Found::Unfinished, _) => true,
+        (Found::Done(summary), _) => return Ok(Ended::Done(summary)),
+        (Found::Diverged(failure), _) => return Err(failure),
     };
     let data = library.load(&plan.experiment.data)?;
     match plan.experiment.precision {
         Precision::F32 => build::<f32>(plan, data, resuming, watch),
         Precision::F64 => build::<f64>(plan, data, resuming, watch),
     }
+}
+
+/// Refuses settings that do not fit the model. Needs no data.
+pub fn check(plan: &Plan) -> Result<()> {
+    match plan.experiment.precision {
+        Precision::F32 => check_with::<f32>(plan),
+        Precision::F64 => check_with::<f64>(plan),
+    }
+}
+
+fn check_with<F: Scalar>(plan: &Plan) -> Result<()> {
+    let target = target::<F>(&plan.experiment).map_err(|e| plan.draft.locate("model", e))?;
+    stepper::<F>(plan, &target).map(|_| ())
+}
+
+/// What an experiment's model will be about, found with a single blank example in the place of all.
+fn target<F: Scalar>(experiment: &Experiment) -> santa::Result<Target> {
+    let layout = if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
+        let rolls = PianoRolls::new(KEYS, vec![0; KEYS], vec![0, 1])?;
+        let model = sequence_model::<F>(experiment, rolls)?;
+        model.gru().architecture().initial::<F>(*initialisation, experiment.seed, 0)?;
+        model.target().layout().clone()
+    } else {
+        let examples = Examples::from_bytes(vec![0; PIXELS], PIXELS, vec![0])?;
+        classifier::<F>(experiment, examples)?.target().layout().clone()
+    };
+    let n = DataSize::new(experiment.data.training_size() as u64)?;
+    grouped(&Target::new(layout, n, experiment.prior)?, &experiment.groups)
 }
 
 fn build<F: Scalar>(
@@ -162,6 +203,15 @@ fn grouped(target: &Target, groups: &[Group]) -> santa::Result<Target> {
     groups.iter().try_fold(target.clone(), |target, group| target.with_group(group.clone()))
 }
 
+/// The dynamics of an experiment.
+fn stepper<F: Scalar>(plan: &Plan, target: &Target) -> Result<Stepper<F>> {
+    let Experiment { optimizer, seed, clip, on_trouble, .. } = &plan.experiment;
+    Stepper::<F>::new(optimizer.algorithm.clone(), target, *seed, 0)
+        .and_then(|stepper| stepper.with_clip(*clip))
+        .and_then(|stepper| stepper.on_trouble(*on_trouble))
+        .map_err(|error| plan.draft.locate("optimizer", error))
+}
+
 fn run<F: Scalar, M: Model<F>>(
     plan: &Plan,
     model: M,
@@ -170,13 +220,8 @@ fn run<F: Scalar, M: Model<F>>(
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
     let experiment = &plan.experiment;
-    let locate = |error| plan.draft.locate("optimizer", error);
     let parameters = theta.len();
-    let algorithm = experiment.optimizer.algorithm.clone();
-    let stepper = Stepper::<F>::new(algorithm, model.target(), experiment.seed, 0)
-        .and_then(|stepper| stepper.with_clip(experiment.clip))
-        .and_then(|stepper| stepper.on_trouble(experiment.on_trouble))
-        .map_err(locate)?;
+    let stepper = stepper::<F>(plan, model.target())?;
     let mut trainer = Trainer::new(experiment, model, stepper, theta)?;
     let mut folder = if resuming {
         let mut folder = RunFolder::resume(&plan.folder)?;

@@ -17,6 +17,8 @@ pub trait Model<F: Scalar>: Potential<F> {
     fn has(&self, part: Part) -> bool;
     /// How good the predictions of some parameters are.
     fn score(&mut self, theta: &[F], part: Part) -> Result<Score>;
+    /// The negative log-likelihood of predictions that know nothing.
+    fn ignorance(&self) -> f64;
     /// An average of predictions, empty yet.
     fn average(&self, part: Part) -> Result<Average>;
     /// Takes the predictions of some parameters into an average.
@@ -71,6 +73,15 @@ impl<F: Scalar, M: Potential<F>, T> Potential<F> for Tried<M, T> {
     fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
         self.model.loss(theta, batch)
     }
+    fn energy(&mut self, theta: &[F]) -> santa::Result<f64> {
+        self.model.energy(theta)
+    }
+    fn state(&self) -> Vec<(&'static str, Vec<F>)> {
+        self.model.state()
+    }
+    fn restore(&mut self, state: &[(String, Vec<F>)]) -> santa::Result<()> {
+        self.model.restore(state)
+    }
 }
 
 /// A classifier and its data.
@@ -90,6 +101,9 @@ impl<F: Scalar> Model<F> for ImageModel<F> {
         let examples = self.examples(part)?;
         let evaluation = self.model.evaluate(theta, &examples)?;
         Ok(Score { nll: evaluation.nll, error: Some(evaluation.error) })
+    }
+    fn ignorance(&self) -> f64 {
+        (self.model.network().classes() as f64).ln()
     }
     fn average(&self, part: Part) -> Result<Average> {
         Average::classes(self.examples(part)?.len(), self.model.network().classes())
@@ -131,6 +145,9 @@ impl<F: Scalar> Model<F> for MusicModel<F> {
     fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
         let rolls = self.rolls(part)?;
         Ok(Score { nll: self.model.nll(theta, &rolls)?.per_step(), error: None })
+    }
+    fn ignorance(&self) -> f64 {
+        self.model.rolls().keys() as f64 * std::f64::consts::LN_2
     }
     fn average(&self, part: Part) -> Result<Average> {
         let rolls = self.rolls(part)?;

@@ -4,7 +4,7 @@ use super::Ended;
 use super::average::Average;
 use super::layers::{Warned, layers};
 use super::model::Model;
-use super::trouble::diverged;
+use super::trouble::{Pulse, diverged, hopeless};
 use super::watch::Watch;
 use crate::args::Part;
 use crate::experiment::{BestBy, Experiment};
@@ -23,9 +23,6 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// A mean loss so many times that of the first steps is taken for divergence.
-const DIVERGED: f64 = 100.0;
-
 /// A run at work.
 pub struct Trainer<'a, F: Scalar, M: Model<F>> {
     experiment: &'a Experiment,
@@ -37,19 +34,30 @@ pub struct Trainer<'a, F: Scalar, M: Model<F>> {
 
 /// What a run remembers beside its chain and its averages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default)]
 struct State {
     /// Sum and number of the losses since the last record.
     loss_sum: f64,
     loss_count: u64,
-    /// Mean of the first record.
-    first_loss: Option<f64>,
+    pulse: Pulse,
     best: Option<Best>,
     /// Evaluations since the best.
     stale: u64,
     warned: Warned,
     /// Seconds of earlier processes.
     seconds: f64,
+}
+
+/// Why a walk ended before its time.
+enum Pause {
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+    /// The loss has exploded; in words.
+    Exploded(String),
+    /// A step was not made.
+    Skipped,
+    /// Steps were undone.
+    RolledBack { to: u64 },
 }
 
 /// Where the trainer's state is in a checkpoint.
@@ -84,7 +92,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let mut checkpoints = folder.checkpoints()?;
         while let Some((_, path)) = checkpoints.pop() {
             match self.restore(&path) {
-                Ok(()) => return folder.rewind(self.chain.steps()),
+                Ok(()) => return rewind(folder, self.chain.steps(), watch),
                 // One that is damaged leaves those before it.
                 Err(failure) if failure.kind == Kind::Data && !checkpoints.is_empty() => {
                     watch.warn(&format!("{failure}; going back to an earlier one"));
@@ -99,7 +107,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
         }
         // It ended before its first checkpoint: all of it is made again.
-        folder.rewind(0)
+        rewind(folder, 0, watch)
     }
 
     fn restore(&mut self, path: &std::path::Path) -> Result<()> {
@@ -142,7 +150,8 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             self.walk(next, log, watch)?;
             let step = self.chain.steps();
             if step == next {
-                self.happen(step, log, watch)?;
+                let happened = self.happen(step, log, watch);
+                happened.map_err(|failure| self.told(failure, log, watch))?;
             }
             if interrupt::requested() && step < total {
                 self.save(log)?;
@@ -150,7 +159,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 return Ok(Ended::Interrupted { step });
             }
         }
-        let summary = self.finish()?;
+        let summary = self.finish().map_err(|failure| self.told(failure, log, watch))?;
         log.folder.finish(&summary)?;
         watch.end(Some(&summary));
         Ok(Ended::Done(Box::new(summary)))
@@ -171,30 +180,40 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
 
     /// Makes steps until `next`, or until somebody interrupts.
     fn walk(&mut self, next: u64, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
-        let State { loss_sum, loss_count, .. } = &mut self.state;
+        let State { loss_sum, loss_count, pulse, .. } = &mut self.state;
         let steps = next - self.chain.steps();
         let walked = self.chain.advance_with(steps, |progress| {
-            *loss_sum += progress.loss;
-            *loss_count += 1;
-            let loss = *loss_sum / *loss_count as f64;
-            watch.step(progress.step, loss, progress.stage, progress.temperature);
-            match progress.outcome {
-                StepOutcome::Applied if interrupt::requested() => ControlFlow::Break(None),
-                StepOutcome::Applied => ControlFlow::Continue(()),
-                StepOutcome::Skipped => {
-                    ControlFlow::Break(Some("a step with a bad gradient was skipped".to_string()))
-                }
-                StepOutcome::RolledBack { to } => {
-                    ControlFlow::Break(Some(format!("rolled back to step {to}")))
-                }
+            let mut exploded = None;
+            // The loss of a step that was not made may be no number, which a checkpoint cannot keep.
+            if matches!(progress.outcome, StepOutcome::Applied) {
+                *loss_sum += progress.loss;
+                *loss_count += 1;
+                exploded = pulse.feel(progress.loss);
             }
+            let loss = *loss_sum / (*loss_count).max(1) as f64;
+            watch.step(progress.step, loss, progress.stage, progress.temperature);
+            ControlFlow::Break(match (progress.outcome, exploded) {
+                (StepOutcome::Applied, Some(what)) => Pause::Exploded(what),
+                (StepOutcome::Applied, None) if interrupt::requested() => Pause::Interrupted,
+                (StepOutcome::Applied, None) => return ControlFlow::Continue(()),
+                (StepOutcome::Skipped, _) => Pause::Skipped,
+                (StepOutcome::RolledBack { to }, _) => Pause::RolledBack { to },
+            })
         });
         match walked {
-            Ok(ControlFlow::Break(Some(message))) => {
-                watch.warn(&message);
-                log.record(&Record::Warning(Warning { step: self.chain.steps(), message }))
+            Ok(ControlFlow::Continue(()) | ControlFlow::Break(Pause::Interrupted)) => Ok(()),
+            Ok(ControlFlow::Break(Pause::Exploded(what))) => {
+                let step = self.chain.steps();
+                let record = self.training(step)?;
+                log.record(&Record::Training(record))?;
+                Err(self.failed(step, &what, log, watch))
             }
-            Ok(_) => Ok(()),
+            Ok(ControlFlow::Break(Pause::Skipped)) => {
+                self.warn("a step with a bad gradient was skipped".into(), log, watch)
+            }
+            Ok(ControlFlow::Break(Pause::RolledBack { to })) => {
+                self.warn(format!("rolled back to step {to}"), log, watch)
+            }
             Err(error) => {
                 let what = match &error {
                     santa::Error::NotFinite { what, value, segment, index, .. } => {
@@ -215,6 +234,19 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 }
             }
         }
+    }
+
+    /// A failure between two steps; written down if it is one of numbers.
+    fn told(&self, failure: Failure, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
+        match failure.kind {
+            Kind::Numerical => self.failed(self.chain.steps(), &failure.message, log, watch),
+            _ => failure,
+        }
+    }
+
+    fn warn(&self, message: String, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
+        watch.warn(&message);
+        log.record(&Record::Warning(Warning { step: self.chain.steps(), message }))
     }
 
     fn failed(&self, step: u64, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
@@ -243,17 +275,13 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         }
         if step.is_multiple_of(*log_every) || last {
             let record = self.training(step)?;
-            let (loss, first) = (record.loss, *self.state.first_loss.get_or_insert(record.loss));
             log.record(&Record::Training(record))?;
-            if loss > DIVERGED * first.max(1.0) {
-                let what = format!("the loss is {loss:.3e}, and was {first:.3e} at the beginning");
-                return Err(self.failed(step, &what, log, watch));
-            }
         }
         if step.is_multiple_of(evaluation.every) || last {
             let evaluation = self.evaluate()?;
-            self.choose(&evaluation, log)?;
             log.record(&Record::Evaluation(evaluation.clone()))?;
+            self.refuse_hopeless(&evaluation)?;
+            self.choose(&evaluation, log)?;
             watch.evaluated(&evaluation);
             let (stepper, gradient) = (self.chain.stepper(), self.chain.gradient());
             let vitals = stepper.vitals(self.chain.theta(), gradient)?;
@@ -311,15 +339,31 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         Ok(Evaluation { step, epoch, last, averaged, seconds })
     }
 
+    fn refuse_hopeless(&self, evaluation: &Evaluation) -> Result<()> {
+        let ignorance = self.chain.potential().ignorance();
+        let Scores { validation, test } = &evaluation.last;
+        for (part, score) in [(Part::Validation, validation), (Part::Test, test)] {
+            let Some(score) = score else { continue };
+            if let Some(what) = hopeless(name(part), score.nll, ignorance) {
+                return Err(Failure::new(Kind::Numerical, what));
+            }
+        }
+        Ok(())
+    }
+
     fn pooling(&self) -> Pooling {
         self.experiment.averaging.map(|averaging| averaging.pooling).unwrap_or_default()
     }
 
     /// Keeps the parameters if they are the best on validation data so far.
     fn choose(&mut self, evaluation: &Evaluation, log: &mut Log<'_>) -> Result<()> {
-        let by = |score: &Score| match self.experiment.evaluation.best_by {
-            BestBy::Error => score.error.unwrap_or(score.nll),
-            BestBy::Nll => score.nll,
+        let by = |score: &Score| {
+            let value = match self.experiment.evaluation.best_by {
+                BestBy::Error => score.error.unwrap_or(score.nll),
+                BestBy::Nll => score.nll,
+            };
+            // What is no number is worse than any.
+            if value.is_finite() { value } else { f64::INFINITY }
         };
         let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
         let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
@@ -373,6 +417,14 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
         Ok((last, average))
     }
+}
+
+/// Drops the records after a step. Those that cannot be read are no reason not to go on.
+fn rewind(folder: &mut RunFolder, step: u64, watch: &mut dyn Watch) -> Result<()> {
+    for failure in folder.rewind(step)? {
+        watch.warn(&format!("{failure}; dropping this line"));
+    }
+    Ok(())
 }
 
 /// Where records go.

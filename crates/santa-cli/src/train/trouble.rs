@@ -5,6 +5,49 @@ use crate::failure::{Failure, Kind};
 use santa::dynamics::Santa;
 use santa::{Algorithm, Rate, Schedule, StepSize};
 use santa_nn::Scalar;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// A loss so many times that of the beginning is taken for divergence. A sampler that is hot stays
+/// far below.
+const DIVERGED: f64 = 100.0;
+/// Steps whose mean loss is looked at, so that one bad batch is none.
+const RECENT: usize = 10;
+
+/// The loss at the beginning and of late.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pulse {
+    /// Of the first step, before anything has moved.
+    first: Option<f64>,
+    /// Of the last few steps, the newest last.
+    recent: VecDeque<f64>,
+}
+
+impl Pulse {
+    /// Takes the loss of a step in, and says what is wrong if it has exploded.
+    pub fn feel(&mut self, loss: f64) -> Option<String> {
+        let first = *self.first.get_or_insert(loss);
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(loss);
+        let mean = self.recent.iter().sum::<f64>() / self.recent.len() as f64;
+        exploded(mean, first)
+            .then(|| format!("the loss is {mean:.3e}, and was {first:.3e} at the beginning"))
+    }
+}
+
+/// What is wrong with a likelihood that knowing nothing would have better, by far; if it is so.
+pub fn hopeless(part: &str, nll: f64, ignorance: f64) -> Option<String> {
+    (!nll.is_finite() || exploded(nll, ignorance)).then(|| {
+        format!("the nll of {part} data is {nll:.3e}; that of knowing nothing is {ignorance:.3e}")
+    })
+}
+
+fn exploded(loss: f64, reference: f64) -> bool {
+    loss > DIVERGED * reference.max(1.0)
+}
 
 /// A failure that names the parameters, the step and the setting that is likely to blame.
 pub fn diverged<F: Scalar>(
@@ -71,4 +114,40 @@ fn step_size(algorithm: &Algorithm) -> Option<(&'static str, f64)> {
         Algorithm::Adam(s) => ("lr", first(&s.lr)),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explosion_is_noticed_at_once_wherever_it_begins() {
+        for quiet in [1, 2, 30] {
+            let mut pulse = Pulse::default();
+            for _ in 0..quiet {
+                assert_eq!(pulse.feel(2.3), None);
+            }
+            assert!(pulse.feel(1e5).unwrap().contains("2.300e0 at the beginning"));
+        }
+    }
+
+    #[test]
+    fn one_bad_batch_or_a_hot_sampler_is_no_explosion() {
+        let mut pulse = Pulse::default();
+        for step in 0..100 {
+            let loss = if step == 50 { 1000.0 } else { 2.3 + f64::from(step) };
+            assert_eq!(pulse.feel(loss), None, "step {step}");
+        }
+        // A loss that begins near 0 has to reach 100 itself.
+        let mut pulse = Pulse::default();
+        assert_eq!(pulse.feel(1e-6), None);
+        assert_eq!(pulse.feel(50.0), None);
+    }
+
+    #[test]
+    fn a_likelihood_without_hope_is_told() {
+        assert_eq!(hopeless("test", 200.0, 10f64.ln()), None);
+        assert!(hopeless("test", 300.0, 10f64.ln()).is_some());
+        assert!(hopeless("test", f64::NAN, 10f64.ln()).unwrap().contains("test data is NaN"));
+    }
 }

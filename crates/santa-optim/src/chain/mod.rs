@@ -215,9 +215,13 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
             .at_step(self.stepper.steps() + 1);
         let loss = self.potential.loss_gradient(&self.theta, &batch, &mut self.gradient)?;
         if !loss.is_finite() {
-            let (what, segment) = ("the loss".into(), "all".into());
-            let step = self.stepper.steps() + 1;
-            return Err(Error::NotFinite { what, segment, index: 0, value: loss, step });
+            if self.stepper.trouble_policy() == OnTrouble::Stop {
+                let (what, segment) = ("the loss".into(), "all".into());
+                let step = self.stepper.steps() + 1;
+                return Err(Error::NotFinite { what, segment, index: 0, value: loss, step });
+            }
+            // Such a loss has no gradient, whatever was computed; the policy is the stepper's.
+            self.gradient.fill(F::from_f64(f64::NAN));
         }
         self.last_loss = Some(loss);
         show(&self.theta, &self.gradient)?;
@@ -233,7 +237,8 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
     pub fn theta_mut(&mut self) -> &mut [F] {
         &mut self.theta
     }
-    /// The mean gradient of the last step's batch, without the prior; zeros before the first.
+    /// The mean gradient of the last step's batch, without the prior; zeros before the first, and
+    /// NaN where the loss was not finite.
     pub fn gradient(&self) -> &[F] {
         &self.gradient
     }
@@ -433,6 +438,70 @@ mod tests {
         let n = DataSize::new(7).unwrap();
         let batches = Minibatches::new(n, 7, Sampling::Full, 0, 0).unwrap();
         assert!(Chain::with_minibatches(model, stepper, vec![0.0; DIM], batches).is_err());
+    }
+
+    /// Its loss is not finite at some calls of it, and its gradient always is.
+    struct Flawed {
+        inner: LinearRegression,
+        calls: u64,
+        bad: fn(u64) -> bool,
+    }
+
+    impl Potential<f64> for Flawed {
+        fn target(&self) -> &Target {
+            self.inner.target()
+        }
+        fn loss_gradient(
+            &mut self,
+            theta: &[f64],
+            batch: &Batch<'_>,
+            gradient: &mut [f64],
+        ) -> Result<f64> {
+            self.calls += 1;
+            let loss = self.inner.loss_gradient(theta, batch, gradient)?;
+            Ok(if (self.bad)(self.calls) { f64::INFINITY } else { loss })
+        }
+    }
+
+    fn flawed(policy: OnTrouble, bad: fn(u64) -> bool) -> Chain<f64, Flawed> {
+        let flawed = Flawed { inner: model(), calls: 0, bad };
+        let stepper = Sgld::new(Rate::eta(1e-3)).init(flawed.target(), 5).unwrap();
+        let stepper = stepper.on_trouble(policy).unwrap();
+        Chain::new(flawed, stepper, vec![0.0; DIM], Sampling::ShuffledEpochs, 10).unwrap()
+    }
+
+    fn outcomes(chain: &mut Chain<f64, Flawed>, steps: u64) -> Vec<StepOutcome> {
+        let mut seen = Vec::new();
+        let flow: ControlFlow<()> = chain
+            .advance_with(steps, |progress| {
+                seen.push(progress.outcome);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert!(flow.is_continue());
+        seen
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_is_trouble_whatever_its_gradient() {
+        use StepOutcome::{Applied, RolledBack, Skipped};
+        let third = |call| call == 3;
+        let error = flawed(OnTrouble::Stop, third).advance(3).unwrap_err().to_string();
+        assert!(error.contains("the loss is inf") && error.contains("step 3"), "{error}");
+
+        let mut skipping = flawed(OnTrouble::Skip { at_most: 1 }, third);
+        assert_eq!(outcomes(&mut skipping, 5), [Applied, Applied, Skipped, Applied, Applied]);
+        assert_eq!((skipping.steps(), skipping.minibatches().position()), (4, 5));
+        let mut back = flawed(OnTrouble::RollBack { every: 2, at_most: 1 }, |call| call == 4);
+        let expected = [Applied, Applied, Applied, RolledBack { to: 2 }, Applied];
+        assert_eq!(outcomes(&mut back, 5), expected);
+        assert_eq!(back.steps(), 3);
+
+        let mut hopeless = flawed(OnTrouble::Skip { at_most: 2 }, |call| call > 1);
+        let error = hopeless.advance(9).unwrap_err();
+        assert!(matches!(error, Error::GaveUp { failures: 3, .. }), "{error}");
+        assert_eq!(hopeless.steps(), 1);
+        assert!(hopeless.theta().iter().all(|x| x.is_finite()));
     }
 
     #[test]
