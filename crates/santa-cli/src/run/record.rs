@@ -144,11 +144,7 @@ pub struct Layer {
     pub kinetic_temperature: Option<f64>,
     /// Quantiles of the share of the momentum that survives a step, at [`QUANTILES`]: e^-alpha for
     /// the splitting, 1 - alpha for Euler. For dynamics with a friction alone.
-    #[serde(
-        default,
-        deserialize_with = "nulls_are_nan",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "nulls_are_nan", skip_serializing_if = "Option::is_none")]
     pub momentum: Option<[f64; 7]>,
 }
 

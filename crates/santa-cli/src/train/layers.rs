@@ -115,9 +115,8 @@ mod tests {
         let n = DataSize::new(1000).unwrap();
         let target = Target::new(layout.unwrap(), n, Prior::Flat).unwrap();
         let mut stepper = Santa::new(1e-2, 1000).init::<f64>(&target, 42).unwrap();
-        let texts = |stepper: &Stepper<f64>| {
-            stepper.vitals(&[1.0; 200], &[1.0; 200]).unwrap().warnings()
-        };
+        let texts =
+            |stepper: &Stepper<f64>| stepper.vitals(&[1.0; 200], &[1.0; 200]).unwrap().warnings();
         let mut warned = Warned::default();
         let mut seen = Vec::new();
         for (count, least) in [(3, -2e3), (14, -1.5), (77, -4e-7), (100, -1e12)] {
