@@ -167,3 +167,20 @@ fn several_experiments_have_folders_of_their_own() {
     }
     assert!(shop.path("c/report.html").is_file());
 }
+
+#[test]
+fn a_plan_that_cannot_run_is_refused_before_any_begins() {
+    let shop = Workshop::new();
+    let compare = "compare tiny.toml --optimizers sgd --seeds 1 --out c";
+    for (vary, words) in
+        [("--vary optimizer.lr=0.1,-1", "lr"), ("--vary clip.norm=1,-1", "clip.norm")]
+    {
+        shop.santa(&format!("{compare} {vary}")).refuses(2, &[words, "-1"]);
+        assert!(!shop.path("c").exists(), "{vary}");
+    }
+    // Another run in the last of the folders.
+    shop.santa("train tiny.toml --set optimizer=adam --set epochs=1 --out c/adam-seed-7").done();
+    let said = shop.santa("compare tiny.toml --optimizers sgd,adam --seeds 1 --out c");
+    said.refuses(2, &["c/adam-seed-7 holds another run", "`epochs`"]);
+    assert!(!shop.path("c/sgd-seed-7").exists());
+}

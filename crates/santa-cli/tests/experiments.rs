@@ -195,6 +195,10 @@ fn with(from: &str, to: &str) -> String {
 fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made() {
     let santa = r#"optimizer = "santa""#;
     let optimizer = |text: &str| with(santa, &format!("[optimizer]\n{text}\n"));
+    let music = |line: &str| {
+        format!("{line}\nname = \"m\"\nepochs = 2\noptimizer = \"sgd\"\ndata.set = \"jsb\"\n")
+            + "model = { kind = \"gru\", hidden = 3 }\n"
+    };
     let cases = [
         (with_line("epoch = 3"), "line 1, field `epoch`", "did you mean `epochs`?"),
         (with("hidden", "hiden = 1\nhidden"), "line 14, field `model.hiden`", "`hidden`?"),
@@ -223,6 +227,16 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
         ),
         (with("\"tiny\"", "\"a/b\""), "line 2, field `name`", "it names a folder"),
         (with_line("checkpoints.keep = 0"), "line 1, field `checkpoints.keep`", "at least 1"),
+        // What would be ignored.
+        (with_line("averaging = { from = 36, every = 1 }"), "field `averaging.from`", "36 of 36"),
+        (with_line("early_stopping.patience = 0"), "`early_stopping.patience`", "at least 1"),
+        (music("data.divisor = 126"), "field `data.divisor`", "no pixels"),
+        (music("data.split_seed = 1"), "field `data.split_seed`", "nothing is split off"),
+        (
+            music("averaging = { from = 1, every = 1, pooling = \"log_probabilities\" }"),
+            "line 1, field `averaging.pooling`",
+            "leave it at `probabilities`",
+        ),
         // What the library refuses.
         (optimizer("like = \"adam\"\nlrr = 1"), "line 8, field `optimizer.lrr`", "`lr`?"),
         (

@@ -168,6 +168,36 @@ impl RunFolder {
         checkpoint.write(self.path.join(file::CHECKPOINTS).join(file::BEST)).map_err(disk)
     }
 
+    /// The file that [`RunFolder::save_best`] wrote last, if there is one.
+    pub fn best(&self) -> Result<Option<Vec<u8>>> {
+        let path = self.path.join(file::CHECKPOINTS).join(file::BEST);
+        match fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some).map_err(|e| failed("reading", &path, e)),
+        }
+    }
+
+    /// Makes what [`RunFolder::best`] gave the best again; none is none.
+    pub fn put_best_back(&self, content: Option<&[u8]>) -> Result<()> {
+        let path = self.path.join(file::CHECKPOINTS).join(file::BEST);
+        match content {
+            Some(content) => write(&path, content),
+            None if path.exists() => {
+                fs::remove_file(&path).map_err(|e| failed("removing", &path, e))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a checkpoint after `step`, and then removes all later ones.
+    pub fn roll_back(&mut self, checkpoint: &Checkpoint, step: u64) -> Result<()> {
+        checkpoint.write(self.path.join(file::CHECKPOINTS).join(name_of(step))).map_err(disk)?;
+        for (_, path) in self.checkpoints()?.iter().filter(|(later, _)| *later > step) {
+            fs::remove_file(path).map_err(|e| failed("removing", path, e))?;
+        }
+        Ok(())
+    }
+
     /// Checkpoints with their steps, the newest last.
     pub fn checkpoints(&self) -> Result<Vec<(u64, PathBuf)>> {
         checkpoints(&self.path)

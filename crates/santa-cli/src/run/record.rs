@@ -55,6 +55,11 @@ fn null_is_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
+/// The same for a number that is left out if there is none.
+fn null_is_some_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    null_is_nan(from).map(Some)
+}
+
 /// The same for some numbers that may be missing altogether.
 fn nulls_are_nan<'de, D: Deserializer<'de>, const N: usize>(
     from: D,
@@ -140,7 +145,11 @@ pub struct Layer {
     #[serde(deserialize_with = "null_is_nan")]
     pub gradient_rms: f64,
     /// Mean of u²/η, for dynamics with a momentum: the temperature, if all is well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "null_is_some_nan",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub kinetic_temperature: Option<f64>,
     /// Quantiles of the share of the momentum that survives a step, at [`QUANTILES`]: e^-alpha for
     /// the splitting, 1 - alpha for Euler. For dynamics with a friction alone.

@@ -4,7 +4,9 @@ mod average;
 mod calibration;
 pub mod fleet;
 mod layers;
+mod log;
 mod model;
+mod rollback;
 mod trainer;
 mod trouble;
 mod watch;
@@ -21,11 +23,12 @@ use crate::run::folder::{Found, RunFolder};
 use crate::run::record::Summary;
 use crate::run::stored::file;
 use crate::tensorboard::EventWriter;
+use log::Log;
 use santa::{DataSize, Group, Potential, Stepper, Target};
 use santa_datasets::polyphonic::KEYS;
 use santa_nn::{Classifier, Examples, GruArchitecture, PianoRolls, Scalar, SequenceModel};
 use std::path::{Path, PathBuf};
-use trainer::{Log, Trainer};
+use trainer::Trainer;
 
 /// An experiment and the folder that it runs in.
 #[derive(Clone, Debug)]

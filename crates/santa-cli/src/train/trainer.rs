@@ -3,7 +3,9 @@
 use super::Ended;
 use super::average::Average;
 use super::layers::{Warned, layers};
+use super::log::{Log, rewind};
 use super::model::Model;
+use super::rollback::Rollback;
 use super::trouble::{Pulse, diverged, hopeless};
 use super::watch::Watch;
 use crate::args::Part;
@@ -15,7 +17,6 @@ use crate::run::record::{
     Averaged, Best, Calibration, Evaluation, Layers, Record, Score, Scores, Status, Summary,
     Training, Warning,
 };
-use crate::tensorboard::{self, EventWriter};
 use santa::average::Pooling;
 use santa::{Chain, Checkpoint, StepOutcome, Stepper};
 use santa_nn::Scalar;
@@ -29,6 +30,7 @@ pub struct Trainer<'a, F: Scalar, M: Model<F>> {
     chain: Chain<F, M>,
     averages: Vec<(Part, Average)>,
     state: State,
+    rollback: Option<Rollback>,
     started: Instant,
 }
 
@@ -78,8 +80,8 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
         }
         let chain = Chain::new(model, stepper, theta, experiment.data.order, experiment.batch)?;
-        let state = State::default();
-        Ok(Trainer { experiment, chain, averages, state, started: Instant::now() })
+        let (state, rollback) = (State::default(), Rollback::new(experiment.on_trouble));
+        Ok(Trainer { experiment, chain, averages, state, rollback, started: Instant::now() })
     }
 
     /// Steps made.
@@ -113,23 +115,68 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     fn restore(&mut self, path: &std::path::Path) -> Result<()> {
         let checkpoint = Checkpoint::read(path)?;
         let within = |failure: Failure| failure.within(path.display());
-        let state = checkpoint.meta(STATE).map_err(|e| within(e.into()))?;
-        for (part, average) in &mut self.averages {
-            average.restore(name(*part), &checkpoint).map_err(within)?;
-        }
-        self.chain.restore(&checkpoint).map_err(|e| within(e.into()))?;
-        self.state = state;
-        Ok(())
+        self.recall(&checkpoint).map_err(within)?;
+        self.chain.restore(&checkpoint).map_err(|e| within(e.into()))
     }
 
     fn checkpoint(&self) -> Result<Checkpoint> {
         let mut checkpoint = self.chain.checkpoint()?;
+        self.remember(&mut checkpoint)?;
+        Ok(checkpoint)
+    }
+
+    /// Puts all that the chain does not know into a checkpoint.
+    fn remember(&self, checkpoint: &mut Checkpoint) -> Result<()> {
         let state = State { seconds: self.seconds(), ..self.state.clone() };
         checkpoint.insert_meta(STATE, &state)?;
-        for (part, average) in &self.averages {
-            average.save(name(*part), &mut checkpoint)?;
+        self.averages.iter().try_for_each(|(part, average)| average.save(name(*part), checkpoint))
+    }
+
+    /// Takes it back.
+    fn recall(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let state = checkpoint.meta(STATE)?;
+        for (part, average) in &mut self.averages {
+            average.restore(name(*part), checkpoint)?;
         }
-        Ok(checkpoint)
+        self.state = state;
+        Ok(())
+    }
+
+    /// Keeps what is known at a step that the dynamics can be rolled back to.
+    fn keep(&mut self, log: &Log<'_>) -> Result<()> {
+        let step = self.chain.steps();
+        if self.rollback.as_ref().is_none_or(|rollback| !rollback.is_due(step)) {
+            return Ok(());
+        }
+        let mut memory = Checkpoint::new();
+        self.remember(&mut memory)?;
+        let best = self.state.best;
+        self.rollback.as_mut().map_or(Ok(()), |r| r.keep(step, memory, best, log.folder))
+    }
+
+    /// Follows the dynamics back to a step: nothing is left of those after it but a warning.
+    fn roll_back(
+        &mut self,
+        failed_at: u64,
+        to: u64,
+        log: &mut Log<'_>,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        let best = self.state.best;
+        let memory = match &mut self.rollback {
+            Some(rollback) => rollback.recall(failed_at, to, best, log.folder)?.cloned(),
+            None => None,
+        };
+        let memory = memory.ok_or_else(|| {
+            Failure::system(format!("nothing is known of step {to}, which was rolled back to"))
+        })?;
+        let seconds = self.state.seconds;
+        self.recall(&memory)?;
+        // Time does not go back.
+        self.state.seconds = seconds;
+        log.folder.roll_back(&self.checkpoint()?, to)?;
+        log.rewind(to, watch)?;
+        self.warn(format!("step {failed_at} failed; rolled back to step {to}"), log, watch)
     }
 
     fn seconds(&self) -> f64 {
@@ -175,13 +222,18 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let Experiment { log_every, evaluation, checkpoints, averaging, .. } = self.experiment;
         let mut next = after(0, *log_every);
         next = next.min(after(0, evaluation.every)).min(after(0, checkpoints.every));
+        if let Some(rollback) = &self.rollback {
+            next = next.min(after(0, rollback.every()));
+        }
         averaging.map_or(next, |averaging| next.min(after(averaging.from, averaging.every)))
     }
 
     /// Makes steps until `next`, or until somebody interrupts.
     fn walk(&mut self, next: u64, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
+        self.keep(log)?;
         let State { loss_sum, loss_count, pulse, .. } = &mut self.state;
-        let steps = next - self.chain.steps();
+        let mut made = self.chain.steps();
+        let steps = next - made;
         let walked = self.chain.advance_with(steps, |progress| {
             let mut exploded = None;
             // The loss of a step that was not made may be no number, which a checkpoint cannot keep.
@@ -189,6 +241,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 *loss_sum += progress.loss;
                 *loss_count += 1;
                 exploded = pulse.feel(progress.loss);
+                made = progress.step;
             }
             let loss = *loss_sum / (*loss_count).max(1) as f64;
             watch.step(progress.step, loss, progress.stage, progress.temperature);
@@ -212,7 +265,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 self.warn("a step with a bad gradient was skipped".into(), log, watch)
             }
             Ok(ControlFlow::Break(Pause::RolledBack { to })) => {
-                self.warn(format!("rolled back to step {to}"), log, watch)
+                self.roll_back(made + 1, to, log, watch)
             }
             Err(error) => {
                 let what = match &error {
@@ -416,34 +469,6 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let average = averages.find(|(part, a)| *part == Part::Test && a.count() > 0);
         let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
         Ok((last, average))
-    }
-}
-
-/// Drops the records after a step. Those that cannot be read are no reason not to go on.
-fn rewind(folder: &mut RunFolder, step: u64, watch: &mut dyn Watch) -> Result<()> {
-    for failure in folder.rewind(step)? {
-        watch.warn(&format!("{failure}; dropping this line"));
-    }
-    Ok(())
-}
-
-/// Where records go.
-pub struct Log<'a> {
-    /// The run's folder.
-    pub folder: &'a mut RunFolder,
-    /// Event files, if asked for.
-    pub events: Option<EventWriter>,
-}
-
-impl Log<'_> {
-    fn record(&mut self, record: &Record) -> Result<()> {
-        if let Some(events) = &mut self.events {
-            events.record(record, tensorboard::now())?;
-        }
-        self.folder.record(record)
-    }
-    fn flush(&mut self) -> Result<()> {
-        self.events.as_mut().map_or(Ok(()), EventWriter::flush)
     }
 }
 
