@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
 /// A command line that was not understood, as a failure.
 fn misread(error: &clap::Error) -> Failure {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::usage("there is no command").hint("`santa --help` lists them");
+        return Failure::usage("a command is missing").hint("`--help` lists them");
     }
     let text = error.to_string();
     let mut paragraphs = text.trim().split("\n\n").map(str::trim);

@@ -70,7 +70,7 @@ fn a_failure_is_an_object_too() {
     for (args, code, kind, words) in [
         ("train nothing", 2, "usage", "nothing"),
         ("train tiny.toml --oops", 2, "usage", "unexpected argument '--oops'"),
-        ("", 2, "usage", "there is no command"),
+        ("", 2, "usage", "requires a subcommand"),
         ("eval noise.npz --data jsb", 3, "data", "noise.npz"),
         ("train tiny.toml --set optimizer=sgd --set optimizer.lr=1e6", 4, "numerical", "diverged"),
     ] {

@@ -122,7 +122,7 @@ impl Display {
         let Now { step, loss, .. } = self.now;
         let (epoch, epochs) = (step / self.steps_per_epoch, self.total / self.steps_per_epoch);
         let rate = self.rate().map_or(String::new(), |rate| format!(" {rate:.0}/s"));
-        format!("{epoch}/{epochs} loss {loss:.4} {}{}{rate}", self.scores, self.stage())
+        format!("epoch {epoch}/{epochs} loss {loss:.4} {}{}{rate}", self.scores, self.stage())
     }
 
     /// A line for where there is no bar.
@@ -309,7 +309,7 @@ mod tests {
         let mut display = display();
         display.step(0, 1.0, Stage::Refining, 0.0);
         assert_eq!(display.line(), "santa seed 42: epoch 0.0 of 20, loss 1.0000, refining");
-        assert_eq!(display.beside_bar(), "0/20 loss 1.0000 refining");
+        assert_eq!(display.beside_bar(), "epoch 0/20 loss 1.0000 refining");
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl FakeRun {
     }
 
     fn is_santa(&self) -> bool {
-        self.optimizer.starts_with("santa")
+        self.optimizer == "santa"
     }
 
     fn experiment(&self) -> toml::Table {
