@@ -133,7 +133,7 @@ fn a_search_goes_on_with_the_other_settings() {
     let table = std::fs::read_to_string(shop.path("some/results.md")).unwrap();
     assert!(table.contains("2 diverged"), "{table}");
 
-    let said = search("1e6,1e7", "none").ends_with(4).says(&["every setting diverged"]);
+    let said = search("1e6,1e7", "none").ends_with(4).says(&["no setting came through"]);
     assert_eq!(said.json()["best"], Value::Null);
     assert!(!shop.path("none/best.toml").exists());
 }

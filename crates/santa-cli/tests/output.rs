@@ -27,8 +27,8 @@ fn quiet_says_nothing_but_results_and_errors() {
         assert_eq!(said.err, "", "{args}");
         assert!(!said.out.is_empty(), "{args}");
     }
-    let said = shop.santa(&format!("{TRAIN} -q --set epochs=x")).refuses(2, &["error: --set"]);
-    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    let said = shop.santa(&format!("{TRAIN} -q --set epochs=x")).refuses(2, &[]);
+    assert!(said.err.starts_with("error: --set epochs=x"), "{}", said.err);
     shop.santa("presets --quiet --verbose").ends_with(2);
 }
 

@@ -35,7 +35,7 @@ fn a_grid_is_gone_through_and_the_best_setting_can_be_trained() {
     let over = "--over optimizer=sgd,adam --over optimizer.lr=1e-3,1e-1";
     let object = sweep(&shop, "s", over);
     let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["best", "experiment", "trials"]);
+    assert_eq!(keys, ["by", "best", "experiment", "trials"]);
     assert_eq!(tried(&object).len(), 4);
     assert_eq!(object["experiment"], "s/best.toml");
     // The best comes first, and its score is the least.
