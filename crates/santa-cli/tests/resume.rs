@@ -98,7 +98,8 @@ fn a_damaged_checkpoint_is_passed_over_for_the_one_before() {
     let args = "tiny.toml --set checkpoints.every=10 --set checkpoints.keep=3";
     shop.santa(&format!("train {args} --out whole")).done();
     let whole = shop.run("whole");
-    let damage: [(&str, fn(Vec<u8>) -> Vec<u8>); 4] = [
+    type Damage = fn(Vec<u8>) -> Vec<u8>;
+    let damage: [(&str, Damage); 4] = [
         ("cut", |bytes| bytes[..bytes.len() / 2].to_vec()),
         ("empty", |_| Vec::new()),
         ("noise", |bytes| bytes.iter().map(|byte| byte.wrapping_mul(31)).collect()),
