@@ -465,8 +465,8 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let mut last = model.average(Part::Test)?;
         model.add(theta, Part::Test, &mut last)?;
         let last = model.calibration(&last, Part::Test, pooling);
-        let averages = self.averages.iter();
-        let average = averages.filter(|(part, a)| *part == Part::Test && a.count() > 0).next();
+        let mut averages = self.averages.iter();
+        let average = averages.find(|(part, a)| *part == Part::Test && a.count() > 0);
         let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
         Ok((last, average))
     }
