@@ -8,6 +8,7 @@ mod log;
 mod model;
 mod rollback;
 mod trainer;
+mod trial;
 mod trouble;
 mod watch;
 

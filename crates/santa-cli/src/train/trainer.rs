@@ -6,18 +6,15 @@ use super::layers::{Warned, layers};
 use super::log::{Log, rewind};
 use super::model::Model;
 use super::rollback::Rollback;
-use super::trouble::{Pulse, diverged, hopeless};
+use super::trial::parts;
+use super::trouble::{Pulse, diverged};
 use super::watch::Watch;
 use crate::args::Part;
-use crate::experiment::{BestBy, Experiment};
+use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind, Result};
 use crate::interrupt;
 use crate::run::folder::RunFolder;
-use crate::run::record::{
-    Averaged, Best, Calibration, Evaluation, Layers, Record, Score, Scores, Status, Summary,
-    Training, Warning,
-};
-use santa::average::Pooling;
+use crate::run::record::{Best, Layers, Record, Training, Warning};
 use santa::{Chain, Checkpoint, StepOutcome, Stepper};
 use santa_nn::Scalar;
 use serde::{Deserialize, Serialize};
@@ -26,10 +23,10 @@ use std::time::Instant;
 
 /// A run at work.
 pub struct Trainer<'a, F: Scalar, M: Model<F>> {
-    experiment: &'a Experiment,
-    chain: Chain<F, M>,
-    averages: Vec<(Part, Average)>,
-    state: State,
+    pub(super) experiment: &'a Experiment,
+    pub(super) chain: Chain<F, M>,
+    pub(super) averages: Vec<(Part, Average)>,
+    pub(super) state: State,
     rollback: Option<Rollback>,
     started: Instant,
 }
@@ -37,14 +34,14 @@ pub struct Trainer<'a, F: Scalar, M: Model<F>> {
 /// What a run remembers beside its chain and its averages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct State {
+pub(super) struct State {
     /// Sum and number of the losses since the last record.
     loss_sum: f64,
     loss_count: u64,
     pulse: Pulse,
-    best: Option<Best>,
+    pub(super) best: Option<Best>,
     /// Evaluations since the best.
-    stale: u64,
+    pub(super) stale: u64,
     warned: Warned,
     /// Seconds of earlier processes.
     seconds: f64,
@@ -179,7 +176,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         self.warn(format!("step {failed_at} failed; rolled back to step {to}"), log, watch)
     }
 
-    fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         self.state.seconds + self.started.elapsed().as_secs_f64()
     }
 
@@ -371,128 +368,13 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             seconds: self.seconds(),
         })
     }
-
-    /// Tries the present parameters and the averages on the data.
-    fn evaluate(&mut self) -> Result<Evaluation> {
-        let mut last = Scores::default();
-        let (theta, model) = self.chain.theta_and_potential();
-        for part in parts(self.experiment, model) {
-            *slot(&mut last, part) = Some(model.score(theta, part)?);
-        }
-        let mut averaged = None;
-        let pooling = self.pooling();
-        for (part, average) in self.averages.iter().filter(|(_, average)| average.count() > 0) {
-            let Averaged { scores, .. } = averaged
-                .get_or_insert(Averaged { count: average.count(), scores: Scores::default() });
-            let model = self.chain.potential();
-            *slot(scores, *part) = Some(model.score_average(average, *part, pooling)?);
-        }
-        let step = self.chain.steps();
-        let (epoch, seconds) = (self.experiment.epoch_at(step), self.seconds());
-        Ok(Evaluation { step, epoch, last, averaged, seconds })
-    }
-
-    fn refuse_hopeless(&self, evaluation: &Evaluation) -> Result<()> {
-        let ignorance = self.chain.potential().ignorance();
-        let Scores { validation, test } = &evaluation.last;
-        for (part, score) in [(Part::Validation, validation), (Part::Test, test)] {
-            let Some(score) = score else { continue };
-            if let Some(what) = hopeless(name(part), score.nll, ignorance) {
-                return Err(Failure::new(Kind::Numerical, what));
-            }
-        }
-        Ok(())
-    }
-
-    fn pooling(&self) -> Pooling {
-        self.experiment.averaging.map(|averaging| averaging.pooling).unwrap_or_default()
-    }
-
-    /// Keeps the parameters if they are the best on validation data so far.
-    fn choose(&mut self, evaluation: &Evaluation, log: &mut Log<'_>) -> Result<()> {
-        let by = |score: &Score| {
-            let value = match self.experiment.evaluation.best_by {
-                BestBy::Error => score.error.unwrap_or(score.nll),
-                BestBy::Nll => score.nll,
-            };
-            // What is no number is worse than any.
-            if value.is_finite() { value } else { f64::INFINITY }
-        };
-        let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
-        let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
-        if before.is_none_or(|before| now < before) {
-            let Evaluation { step, epoch, last: scores, .. } = *evaluation;
-            self.state.best = Some(Best { step, epoch, scores });
-            self.state.stale = 0;
-            log.folder.save_best(&self.chain.checkpoint()?)?;
-        } else {
-            self.state.stale += 1;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<Summary> {
-        let evaluation = self.evaluate()?;
-        let calibrations = self.calibrations()?;
-        let Evaluation { step, epoch, last, averaged, seconds } = evaluation;
-        Ok(Summary {
-            name: self.experiment.name.clone(),
-            optimizer: self.experiment.optimizer.name.clone(),
-            seed: self.experiment.seed,
-            status: match step < self.experiment.steps() {
-                true => Status::StoppedEarly,
-                false => Status::Finished,
-            },
-            steps: step,
-            epochs: epoch,
-            parameters: self.chain.theta().len() as u64,
-            seconds,
-            last,
-            averaged,
-            best: self.state.best,
-            calibration_last: calibrations.0,
-            calibration_averaged: calibrations.1,
-        })
-    }
-
-    /// Of the last parameters and of the average, on test data.
-    fn calibrations(&mut self) -> Result<(Option<Calibration>, Option<Calibration>)> {
-        if !self.experiment.evaluation.test || self.experiment.data.set.is_music() {
-            return Ok((None, None));
-        }
-        let pooling = self.pooling();
-        let (theta, model) = self.chain.theta_and_potential();
-        let mut last = model.average(Part::Test)?;
-        model.add(theta, Part::Test, &mut last)?;
-        let last = model.calibration(&last, Part::Test, pooling);
-        let mut averages = self.averages.iter();
-        let average = averages.find(|(part, a)| *part == Part::Test && a.count() > 0);
-        let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
-        Ok((last, average))
-    }
 }
 
-/// The parts of the data that are looked at.
-fn parts<F: Scalar>(experiment: &Experiment, model: &impl Model<F>) -> Vec<Part> {
-    let wanted = |part: &Part| match part {
-        Part::Train => false,
-        Part::Validation => model.has(*part),
-        Part::Test => experiment.evaluation.test,
-    };
-    [Part::Validation, Part::Test].into_iter().filter(wanted).collect()
-}
-
-fn name(part: Part) -> &'static str {
+/// Names a part in checkpoints and messages.
+pub(super) fn name(part: Part) -> &'static str {
     match part {
         Part::Train => "train",
         Part::Validation => "validation",
         Part::Test => "test",
-    }
-}
-
-fn slot(scores: &mut Scores, part: Part) -> &mut Option<Score> {
-    match part {
-        Part::Validation => &mut scores.validation,
-        Part::Train | Part::Test => &mut scores.test,
     }
 }
