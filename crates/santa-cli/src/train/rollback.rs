@@ -153,7 +153,7 @@ on_trouble = { roll_back = { every = 4, at_most = 3 } }
 
     /// Points of two classes that are not quite apart.
     fn examples(count: usize, shift: f32) -> Examples {
-        let value = |i: usize| (i % 5) as f32 * 0.3 + shift - if i % 2 == 0 { 1.0 } else { 0.0 };
+        let value = |i: usize| (i % 5) as f32 * 0.3 + shift - if i.is_multiple_of(2) { 1.0 } else { 0.0 };
         let values: Vec<f32> = (0..2 * count).map(|i| value(i / 2 + i % 2)).collect();
         let labels: Vec<u8> = (0..count).map(|i| u8::from(i % 2 == 0)).collect();
         Examples::from_f32(values, 2, labels).unwrap()
