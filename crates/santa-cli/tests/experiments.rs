@@ -214,7 +214,7 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
         (with_line("log_every = 0"), "line 1, field `log_every`", "at least 1"),
         (with_line("checkpoints.every = \"0.01 epochs\""), "field `checkpoints.every`", "0 steps"),
         (with_line("averaging.every = 3"), "line 1, field `averaging`", "missing field `from`"),
-        (with(santa, "optimizer = \"adm\""), "line 6, field `optimizer`", "did you mean `adam`?"),
+        (with(santa, "optimizer = \"adm\""), "line 6, field `optimizer.like`", "did you mean `adam`?"),
         (with(santa, "optimizer = 3"), "line 6, field `optimizer`", "a name or a table"),
         (with(santa, ""), "field `optimizer`: it is missing", "`santa presets`"),
         (with("mnist-subset", "mnits"), "line 9, field `data.set`", "did you mean `mnist`?"),
@@ -304,7 +304,7 @@ fn what_is_wrong_on_the_command_line_is_refused_by_argument_and_nothing_is_made(
         ("sweep tiny.toml --over optimizer.lr=log(1e-4,1e-1)", "`--samples`"),
         ("sweep tiny.toml --over optimizer.lr=1 --by nll-averaged", "averages no predictions"),
         (
-            "sweep tiny.toml --over optimizer.lr=1 --by nll-averaged --set averaging={from=36,every=1}",
+            "sweep tiny.toml --over optimizer.lr=1 --by nll-averaged --set averaging={from=30,every=10}",
             "averages no predictions",
         ),
         ("sweep tiny.toml --over epochs=1 --set data.validation=0", "no validation data"),

@@ -23,6 +23,9 @@ use toml::Value;
 const SEARCH: Purpose = Purpose::Custom(0x5E);
 
 pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
+    if args.seeds == 0 {
+        return Err(Failure::usage("--seeds 0: there must be at least one"));
+    }
     let mut draft = Draft::open(&args.experiment)?;
     draft.set_all(&args.set)?;
     let experiment = draft.resolve()?;
@@ -36,7 +39,7 @@ pub fn run(args: &Sweep, global: &Global, console: &Console) -> Result<()> {
         By::Auto => automatic(&experiment),
         by => by,
     };
-    plans.iter().try_for_each(|plan| check(args, by, &plan.experiment))?;
+    plans.iter().try_for_each(|plan| check(by, &plan.experiment))?;
 
     set_threads(global)?;
     interrupt::listen(console)?;
@@ -63,10 +66,7 @@ fn name_of(by: By) -> String {
     by.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
 }
 
-fn check(args: &Sweep, by: By, experiment: &Experiment) -> Result<()> {
-    if args.seeds == 0 {
-        return Err(Failure::usage("--seeds 0: there must be at least one"));
-    }
+fn check(by: By, experiment: &Experiment) -> Result<()> {
     if experiment.data.validation == 0 && !experiment.data.set.is_music() {
         let sixth = experiment.data.set.training_size() / 6;
         return Err(Failure::usage("there are no validation data to choose by")
