@@ -214,7 +214,11 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
         (with_line("log_every = 0"), "line 1, field `log_every`", "at least 1"),
         (with_line("checkpoints.every = \"0.01 epochs\""), "field `checkpoints.every`", "0 steps"),
         (with_line("averaging.every = 3"), "line 1, field `averaging`", "missing field `from`"),
-        (with(santa, "optimizer = \"adm\""), "line 6, field `optimizer.like`", "did you mean `adam`?"),
+        (
+            with(santa, "optimizer = \"adm\""),
+            "line 6, field `optimizer.like`",
+            "did you mean `adam`?",
+        ),
         (with(santa, "optimizer = 3"), "line 6, field `optimizer`", "a name or a table"),
         (with(santa, ""), "field `optimizer`: it is missing", "`santa presets`"),
         (with("mnist-subset", "mnits"), "line 9, field `data.set`", "did you mean `mnist`?"),
