@@ -154,7 +154,7 @@ impl Page {
 pub fn same(shown: &str, printed: &str, about: bool) -> bool {
     let lines = |text: &str| -> Vec<String> {
         let text = text.trim_end();
-        let timed = about && text.lines().next().is_some_and(|line| line.ends_with(" seconds"));
+        let timed = about && text.lines().any(|line| line.ends_with(" seconds"));
         // Columns are two spaces apart, words of a cell one.
         let cut = |line: &str| match line.trim_end().rsplit_once("  ") {
             Some((rest, _)) if timed => rest.trim_end().to_string(),
