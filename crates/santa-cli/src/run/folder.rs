@@ -2,11 +2,11 @@
 
 use super::machine::provenance;
 use super::record::{Record, Summary};
-use super::stored::{file, read_json, read_lines};
+use super::stored::{Divergence, file, read_json, read_lines};
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind, Result};
 use santa::Checkpoint;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -31,13 +31,6 @@ pub enum Found {
     Done(Box<Summary>),
     /// A run that diverged. The same settings and seed would diverge again.
     Diverged(Failure),
-}
-
-/// `failure.json`: why a run did not end well.
-#[derive(Serialize, Deserialize)]
-struct Diverged {
-    message: String,
-    hint: Option<String>,
 }
 
 impl RunFolder {
@@ -74,7 +67,7 @@ impl RunFolder {
         }
         let failure = path.join(file::FAILURE);
         if failure.is_file() {
-            let Diverged { message, hint } = read_json(&failure)?;
+            let Divergence { message, hint } = read_json(&failure)?;
             return Ok(Found::Diverged(Failure { kind: Kind::Numerical, message, hint }));
         }
         Ok(Found::Unfinished)
@@ -213,7 +206,7 @@ impl RunFolder {
     /// Writes down that the run diverged.
     pub fn fail(&self, failure: &Failure) -> Result<()> {
         let Failure { message, hint, .. } = failure;
-        let diverged = Diverged { message: message.clone(), hint: hint.clone() };
+        let diverged = Divergence { message: message.clone(), hint: hint.clone() };
         write_json(&self.path.join(file::FAILURE), &diverged)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::record::{Provenance, Record, Summary};
 use crate::failure::{Failure, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub struct StoredRun {
 }
 
 /// `failure.json`: why a run did not end well.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
     /// What happened.
     pub message: String,
