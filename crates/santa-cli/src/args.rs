@@ -128,6 +128,9 @@ pub struct Compare {
     /// Runs at a time; the threads are shared between them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub jobs: usize,
+    /// Write TensorBoard event files too
+    #[arg(long)]
+    pub tensorboard: bool,
 }
 
 /// Options of `santa sweep`.

@@ -83,7 +83,8 @@ fn plan(args: &Compare) -> Result<(Vec<Plan>, PathBuf)> {
         for seed in first.seed..first.seed.saturating_add(args.seeds) {
             let mut draft = draft.clone();
             draft.insert("seed", Value::Integer(seed as i64), "--seeds")?;
-            plans.push(Plan::new(draft, &parent)?);
+            let plan = Plan::new(draft, &parent)?;
+            plans.push(Plan { tensorboard: args.tensorboard, ..plan });
         }
     }
     let default = if several { "runs".into() } else { Path::new("runs").join(name) };

@@ -2,8 +2,8 @@
 
 use super::record::{Provenance, Record, Summary};
 use crate::failure::{Failure, Result};
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// File names in the folder of a run.
