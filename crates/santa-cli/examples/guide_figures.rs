@@ -6,28 +6,20 @@
 //! ```
 
 use clap::Parser;
-use santa::dynamics::RmsProp;
-use santa::potential::analytic::DoubleWell;
-use santa::{Algorithm, Chain, Sampling, Santa, Stage, StepSize, Stepper};
+use santa::{Santa, StepSize};
 use santa_cli::args::Cli;
 use santa_cli::data::Library;
 use santa_cli::experiment::Draft;
 use santa_cli::failure::{Failure, Result};
-use santa_cli::figure::{Axis, Figure, Series, Shade, Style, sheet};
+use santa_cli::figure::{Axis, Figure, Series, Style, sheet};
+use santa_cli::reproduce::double_well;
 use santa_cli::run::record::{Evaluation, QUANTILES, Record, Scores};
 use santa_cli::run::stored::StoredRun;
 use santa_cli::train::{Existing, Plan, Silent, execute};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Of all runs on the double well.
-const SEED: u64 = 2016;
-/// Where they start: on the wrong side of the barrier.
-const START: f64 = 4.0;
+/// Of the paths on the double well.
 const STEPS: u64 = 2_000;
-
-const EXPLORING: &str = "#fdf3e1";
-const REFINING: &str = "#e8f1fa";
 
 fn main() -> Result<()> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
@@ -38,8 +30,15 @@ fn main() -> Result<()> {
         std::fs::write(&path, svg)
             .map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
     };
-    write("double-well", double_well())?;
-    write("trajectories", trajectories()?)?;
+    let mut well = double_well::Experiment::parse(double_well::SETTINGS)?;
+    write("double-well", double_well::potential())?;
+    // A shorter path shows more of itself.
+    well.steps = STEPS;
+    for method in well.methods.iter_mut().filter(|method| method.name == "santa") {
+        let step = StepSize::paper(0.58f64.powi(2), 0.4);
+        method.algorithm = Santa::annealing(step, (0.8, 3.0), STEPS).into();
+    }
+    write("trajectories", well.trajectories()?)?;
 
     let scratch = tempfile::tempdir().map_err(Failure::system)?;
     let santa = train("santa", &[], scratch.path())?;
@@ -59,72 +58,6 @@ fn main() -> Result<()> {
 
 fn style(index: usize) -> Style {
     Style { dash: "", ..Style::numbered(index) }
-}
-
-/// U of the double well, and the law exp(-beta U) at three temperatures.
-fn double_well() -> String {
-    const POINTS: i32 = 400;
-    const RANGE: (f64, f64) = (-5.0, 4.5);
-    let at = |i: i32| RANGE.0 + (RANGE.1 - RANGE.0) * f64::from(i) / f64::from(POINTS);
-    let curve = |f: &dyn Fn(f64) -> f64| (0..=POINTS).map(|i| (at(i), f(at(i)))).collect();
-    let potential = Figure::new(Axis::new("θ"), Axis::new("U(θ)").between(-3.5, 6.0))
-        .titled("The potential")
-        .with(Series::line("", style(5), curve(&DoubleWell::u)));
-    let mut density = Figure::new(Axis::new("θ"), Axis::new("density")).titled("exp(−U/T)");
-    for (i, temperature) in [4.0, 1.0, 0.25].into_iter().enumerate() {
-        let weight = |x: f64| (-DoubleWell::u(x) / temperature).exp();
-        let width = (RANGE.1 - RANGE.0) / f64::from(POINTS);
-        let total: f64 = (0..=POINTS).map(|i| weight(at(i)) * width).sum();
-        let points = curve(&|x| weight(x) / total);
-        density =
-            density.with(Series::line(format!("T = {temperature}"), Style::numbered(i), points));
-    }
-    sheet(&[potential, density], 2)
-}
-
-/// Where Santa and RMSprop go on the double well.
-fn trajectories() -> Result<String> {
-    // The settings of the example `double_well`.
-    let santa = Santa::annealing(StepSize::paper(0.58f64.powi(2), 0.4), (0.8, 3.0), STEPS);
-    let (path, refining) = walk(santa)?;
-    let (stuck, _) = walk(RmsProp::new(0.01))?;
-    let end = STEPS as f64;
-    let mut figure =
-        Figure::new(Axis::new("step").between(0.0, end), Axis::new("θ").between(-5.5, 5.0))
-            .sized(640.0, 300.0);
-    let shade = |from, to, label: &str, fill| Shade { from, to, label: label.into(), fill };
-    figure.shades = vec![
-        shade(0.0, refining, "exploring, ever colder", EXPLORING),
-        shade(refining, end, "refining", REFINING),
-    ];
-    for (name, minimum) in
-        [("global minimum", DoubleWell::GLOBAL), ("local minimum", DoubleWell::LOCAL)]
-    {
-        let dash = if minimum == DoubleWell::GLOBAL { "2 3" } else { "9 3 2 3" };
-        let line = Style { dash, ..Style::reference() };
-        figure = figure.with(Series::line(name, line, vec![(0.0, minimum), (end, minimum)]));
-    }
-    Ok(figure
-        .with(Series::line("Santa", Style { width: 1.0, ..style(0) }, path))
-        .with(Series::line("RMSprop", style(1), stuck))
-        .svg())
-}
-
-/// The path of one chain, and the step at which it begins to refine.
-fn walk(algorithm: impl Into<Algorithm>) -> Result<(Vec<(f64, f64)>, f64)> {
-    let well = DoubleWell::new(1)?;
-    let stepper = Stepper::<f64>::new(algorithm, well.target(), SEED, 0)?;
-    let mut chain = Chain::new(well, stepper, vec![START], Sampling::Full, 1)?;
-    let mut path = vec![(0.0, START)];
-    let mut explored = 0;
-    let _ = chain.advance_with(STEPS, |progress| {
-        path.push((progress.step as f64, progress.theta[0]));
-        if progress.stage == Stage::Exploring {
-            explored = progress.step;
-        }
-        ControlFlow::<()>::Continue(())
-    })?;
-    Ok((path, explored as f64))
 }
 
 /// Trains the network of the quickstart on the built-in digits.

@@ -59,6 +59,8 @@ pub enum Command {
     Eval(Eval),
     /// Write the report of stored runs
     Report(Report),
+    /// Make a figure or a table of the paper
+    Reproduce(Reproduce),
     /// List the built-in experiments and optimizers, or show one
     Presets(Presets),
     /// The data sets: where they are, whether they are whole, and fetching them
@@ -219,6 +221,29 @@ pub struct Report {
     /// Title of the report
     #[arg(long)]
     pub title: Option<String>,
+}
+
+/// Options of `santa reproduce`.
+#[derive(Debug, Args)]
+pub struct Reproduce {
+    /// Which
+    pub name: Reproduction,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// A small version, in seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these methods
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+}
+
+/// Figures and tables of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reproduction {
+    /// Figure 1: many chains on a double well, and where they end
+    DoubleWell,
 }
 
 /// Options of `santa presets`.

@@ -9,6 +9,7 @@
 //! | [`train`], [`weights`] | running an experiment; parameters from files |
 //! | [`run`], [`tensorboard`] | the folder of a run and what is written in it |
 //! | [`interrupt`] | Ctrl-C |
+//! | [`reproduce`] | the paper's figures and tables |
 //! | [`report`], [`figure`] | what is shown of runs: a page and its figures |
 //! | [`console`], [`failure`], [`nearest`] | what is said, and how the command ends |
 
@@ -22,6 +23,7 @@ pub mod figure;
 pub mod interrupt;
 pub mod nearest;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod tensorboard;
 pub mod train;

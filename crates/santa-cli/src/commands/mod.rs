@@ -8,6 +8,7 @@ mod eval;
 mod presets;
 mod quickstart;
 mod report;
+mod reproduce;
 mod results;
 mod sweep;
 mod table;
@@ -30,6 +31,7 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
         Command::Sweep(args) => sweep::run(args, global, console),
         Command::Eval(args) => eval::run(args, global, console),
         Command::Report(args) => report::run(args, console),
+        Command::Reproduce(args) => reproduce::run(args, global, console),
         Command::Presets(args) => presets::run(args, console),
         Command::Data(args) => data::run(args, global, console),
         Command::Bench(args) => bench::run(args, global, console),

@@ -1,6 +1,7 @@
 //! Santa: Stochastic AnNealing Thermostats with Adaptive momentum (Chen, Carlson, Gan, Li, Carin,
 //! AISTATS 2016).
 
+mod bound;
 mod kernel;
 mod metric;
 mod midpoint;
@@ -109,11 +110,13 @@ pub struct Santa {
     pub rescale: bool,
     /// $\mu$: how slowly the friction reacts.
     pub thermostat_mass: ThermostatMass,
-    /// Least friction, as a multiple of $\alpha_0$; `None` for no bound. An element that left exploration with
+    /// Least friction, as a multiple of $\alpha_0$; `None` (in files `"none"`) for no bound. An element that left exploration with
     /// $\alpha \le 0$ would never be damped.
+    #[serde(with = "bound")]
     pub friction_floor: Option<f64>,
-    /// Largest friction, as a multiple of $\alpha_0$; `None` for no bound. Euler is unstable from
+    /// Largest friction, as a multiple of $\alpha_0$; `None` (in files `"none"`) for no bound. Euler is unstable from
     /// $\alpha = 2$ on.
+    #[serde(with = "bound")]
     pub friction_ceiling: Option<f64>,
     /// Whether the bounds hold while exploring, too. A long descent heats the momentum, and the
     /// thermostat answers with friction that refinement would keep; bounds prevent that. A sampler

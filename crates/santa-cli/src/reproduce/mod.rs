@@ -1,0 +1,3 @@
+//! The paper's figures and tables, each from a file under `experiments/`.
+
+pub mod double_well;
