@@ -128,7 +128,7 @@ fn of_authors(
     })?;
     let (architecture, theta) = weights.gru()?;
     let order = Sampling::default();
-    let data = Data { set, validation: 0, split_seed: 0, divisor: 255.0, order };
+    let data = Data { set, validation: 0, split_seed: 0, limit: None, divisor: 255.0, order };
     let Parts::Music(parts) = library.load(&data)? else {
         return Err(Failure::usage("a recurrent network needs music, not images")
             .hint("`--data jsb`, nottingham, musedata or piano-midi"));

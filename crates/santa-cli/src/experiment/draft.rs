@@ -76,6 +76,11 @@ impl Draft {
         Ok(Draft { origin, table, changes: Vec::new(), places })
     }
 
+    /// Takes a table; `origin` names it in messages.
+    pub fn from_table(origin: &str, table: Table) -> Self {
+        Draft { origin: origin.into(), table, changes: Vec::new(), places: Places::of("") }
+    }
+
     /// Replaces fields; see [`Draft::set`].
     pub fn set_all(&mut self, assignments: &[String]) -> Result<()> {
         assignments.iter().try_for_each(|assignment| self.set(assignment))
