@@ -1,0 +1,99 @@
+//! Bayes by Backprop: a classifier with a Gaussian for every weight.
+
+use super::average::Average;
+use super::model::{ImageModel, Model};
+use super::{grouped, misfit};
+use crate::args::Part;
+use crate::experiment::{self, Experiment};
+use crate::failure::Result;
+use crate::run::record::{Calibration, Score};
+use santa::average::Pooling;
+use santa::{Batch, Potential, Target};
+use santa_nn::{Scalar, Variational};
+
+/// A classifier whose weights are drawn, and its data. The means stand for the parameters wherever one
+/// prediction is wanted; into an average goes that of a draw.
+pub struct VariationalModel<F: Scalar> {
+    model: Variational<F, ImageModel<F>>,
+    settings: experiment::Variational,
+    /// Of the draws for averages.
+    seed: u64,
+}
+
+impl<F: Scalar> VariationalModel<F> {
+    /// The model of an experiment with a section `variational`, around its classifier.
+    pub fn new(experiment: &Experiment, classifier: ImageModel<F>) -> santa::Result<Self> {
+        let settings = experiment.variational.ok_or_else(misfit)?;
+        let model = Variational::new(classifier, settings.prior, settings.kl_weight)?;
+        let target = grouped(model.target(), &experiment.groups)?;
+        let model = model.with_target(target)?;
+        Ok(VariationalModel { model, settings, seed: experiment.seed })
+    }
+
+    /// Initial parameters, around those of the classifier.
+    pub fn initial(&self, mu: &[F]) -> santa::Result<Vec<F>> {
+        Ok(self.model.initial(mu, self.settings.rho)?.to_vec())
+    }
+}
+
+impl<F: Scalar> Potential<F> for VariationalModel<F> {
+    fn target(&self) -> &Target {
+        self.model.target()
+    }
+    fn loss_gradient(
+        &mut self,
+        theta: &[F],
+        batch: &Batch<'_>,
+        gradient: &mut [F],
+    ) -> santa::Result<f64> {
+        self.model.loss_gradient(theta, batch, gradient)
+    }
+    fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
+        self.model.loss(theta, batch)
+    }
+    fn energy(&mut self, theta: &[F]) -> santa::Result<f64> {
+        self.model.energy(theta)
+    }
+    fn state(&self) -> Vec<(&'static str, Vec<F>)> {
+        self.model.state()
+    }
+    fn restore(&mut self, state: &[(String, Vec<F>)]) -> santa::Result<()> {
+        self.model.restore(state)
+    }
+}
+
+impl<F: Scalar> Model<F> for VariationalModel<F> {
+    fn has(&self, part: Part) -> bool {
+        self.model.inner().has(part)
+    }
+    fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
+        let mean = self.model.mean(theta);
+        self.model.inner_mut().score(mean, part)
+    }
+    fn ignorance(&self) -> f64 {
+        self.model.inner().ignorance()
+    }
+    fn average(&self, part: Part) -> Result<Average> {
+        self.model.inner().average(part)
+    }
+    fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()> {
+        let mean = self.model.mean(theta);
+        self.model.inner_mut().add(mean, part, average)
+    }
+    fn add_kept(
+        &mut self,
+        theta: &[F],
+        step: u64,
+        part: Part,
+        average: &mut Average,
+    ) -> Result<()> {
+        let weights = self.model.draw(theta, self.seed, 0, step)?.to_vec();
+        self.model.inner_mut().add(&weights, part, average)
+    }
+    fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score> {
+        self.model.inner().score_average(average, part, pooling)
+    }
+    fn calibration(&self, average: &Average, part: Part, pooling: Pooling) -> Option<Calibration> {
+        self.model.inner().calibration(average, part, pooling)
+    }
+}
