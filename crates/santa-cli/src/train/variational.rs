@@ -97,3 +97,56 @@ impl<F: Scalar> Model<F> for VariationalModel<F> {
         self.model.inner().calibration(average, part, pooling)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::classifier;
+    use super::*;
+    use crate::data::PIXELS;
+    use crate::experiment::Draft;
+    use santa_nn::Examples;
+
+    /// A model of one example, its initial parameters, and those of its classifier.
+    fn model(rho: f64) -> (VariationalModel<f64>, Vec<f64>, Vec<f64>) {
+        let text = format!(
+            "name = \"one\"\nepochs = 1\noptimizer = \"sgd\"\nvariational.rho = {rho}\n\
+             data.set = \"mnist-subset\"\nmodel = {{ kind = \"dense\", hidden = [3] }}"
+        );
+        let experiment = Draft::parse("one", &text).unwrap().resolve().unwrap();
+        let example = || Examples::from_bytes(vec![255; PIXELS], PIXELS, vec![0]).unwrap();
+        let classifier = classifier(&experiment, example()).unwrap();
+        let mu = classifier.initial(experiment.seed, 0).to_vec();
+        let model = ImageModel::new(classifier, (None, example()));
+        let model = VariationalModel::new(&experiment, model).unwrap();
+        let theta = model.initial(&mu).unwrap();
+        (model, theta, mu)
+    }
+
+    fn nll(model: &VariationalModel<f64>, average: &Average) -> f64 {
+        let pooling = Pooling::default();
+        model.score_average(average, Part::Test, pooling).unwrap().nll
+    }
+
+    #[test]
+    fn an_average_takes_in_a_draw_that_is_a_function_of_the_step() {
+        let (mut model, theta, _) = model(-3.0);
+        let mut kept = |step| {
+            let mut average = model.average(Part::Test).unwrap();
+            model.add_kept(&theta, step, Part::Test, &mut average).unwrap();
+            nll(&model, &average)
+        };
+        let first = kept(1);
+        assert_ne!(first, kept(2));
+        assert_eq!(first, kept(1));
+    }
+
+    #[test]
+    fn a_prediction_alone_is_that_of_the_means() {
+        let (mut model, theta, mu) = model(-3.0);
+        let of_means = model.model.inner_mut().score(&mu, Part::Test).unwrap();
+        assert_eq!(model.score(&theta, Part::Test).unwrap(), of_means);
+        let mut average = model.average(Part::Test).unwrap();
+        model.add(&theta, Part::Test, &mut average).unwrap();
+        assert!((nll(&model, &average) - of_means.nll).abs() < 1e-12);
+    }
+}
