@@ -34,8 +34,8 @@ impl Variational {
             return Err(("variational", text.into()));
         }
         if *prior != Prior::Flat {
-            let text = "`variational.prior` takes its place: leave the section out, or replace it \
-                        by `--set prior={kind=\"flat\"}`";
+            let text = "`variational.prior` takes its place: leave the section out, or set \
+                        `prior.kind` to `flat`";
             return Err(("prior", text.into()));
         }
         if let Some(group) = groups.iter().find(|group| group.prior.is_some()) {
