@@ -32,12 +32,13 @@ struct Change {
 }
 
 /// Places of a duration in the table, beside all of `optimizer`.
-const DURATIONS: [&[&str]; 5] = [
+const DURATIONS: [&[&str]; 6] = [
     &["log_every"],
     &["evaluation", "every"],
     &["averaging", "from"],
     &["averaging", "every"],
     &["checkpoints", "every"],
+    &["variational", "kl_weight", "geometric", "batches"],
 ];
 
 impl Draft {

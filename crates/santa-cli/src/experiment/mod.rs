@@ -8,10 +8,12 @@ mod draft;
 mod duration;
 mod optimizer;
 mod places;
+mod variational;
 mod wording;
 
 pub use catalog::{EXPERIMENTS, OPTIMIZERS, Preset};
 pub use draft::{Draft, parse_value};
+pub use variational::Variational;
 
 use crate::failure::{Failure, Result};
 use santa::average::Pooling;
@@ -48,6 +50,9 @@ pub struct Experiment {
     /// What is believed beforehand. Weight decay is a Gaussian one: precision = decay * N.
     #[serde(default)]
     pub prior: Prior,
+    /// A Gaussian for every parameter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variational: Option<Variational>,
     /// How it learns.
     pub optimizer: Optimizer,
     /// Bound on the gradient.
@@ -396,6 +401,9 @@ impl Experiment {
                 let text = format!("it is {}, but nothing is split off music", data.split_seed);
                 return refuse("data.split_seed", text + "; leave it out");
             }
+        }
+        if let Some(variational) = &self.variational {
+            variational.check(self)?;
         }
         if let Some(averaging) = self.averaging {
             if averaging.from >= self.steps() {
