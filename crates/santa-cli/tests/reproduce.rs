@@ -53,7 +53,10 @@ fn a_table_is_filled_bit_by_bit_and_a_finished_run_is_not_made_again() {
     let said = santa(&folder, &quick);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let told = String::from_utf8_lossy(&said.stderr).to_string();
-    assert!(told.contains("2 trials") && told.contains("2 runs") && told.contains("hours"), "{told}");
+    assert!(
+        told.contains("2 trials") && told.contains("2 runs") && told.contains("hours"),
+        "{told}"
+    );
     let cells: Value = serde_json::from_slice(&said.stdout).unwrap();
     let adam = cell(&cells, "adam", "fair");
     assert_eq!((&adam["column"], &adam["seeds"]), (&"fnn-400".into(), &1.into()));
@@ -61,7 +64,7 @@ fn a_table_is_filled_bit_by_bit_and_a_finished_run_is_not_made_again() {
     assert_eq!(adam["mean"], adam["averaged"]);
     for field in ["mean", "last", "averaged"] {
         let error = adam[field].as_f64().unwrap();
-        assert!((2.0..50.0).contains(&error), "{field}: {error} %");
+        assert!((2.0..60.0).contains(&error), "{field}: {error} %");
     }
     assert!(adam["sd"].is_null());
     assert!(cell(&cells, "santa", "fair")["mean"].is_null());

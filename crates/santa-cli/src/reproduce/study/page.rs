@@ -4,7 +4,7 @@ use super::cells::{Cell, finished};
 use super::curves::{self, Family};
 use super::ledger::Ledgers;
 use super::runs::Options;
-use super::schema::{Place, Prediction, Quantity, Study};
+use super::schema::{Place, Prediction, Protocol, Quantity, Study};
 use crate::commands::table::Table;
 use crate::data::Library;
 use crate::failure::{Failure, Result};
@@ -65,18 +65,12 @@ fn csv(cells: &[Cell]) -> String {
     text
 }
 
-/// What is printed: a table for each protocol.
+/// What is printed: an overview of each protocol.
 pub fn summary(study: &Study, cells: &[Cell]) -> String {
-    let mut text = String::new();
-    for (name, protocol) in &study.protocols {
-        text += &format!("{}{name}: {}\n", gap(&text), protocol.description);
-        text += &format!("{}\n", table(study, cells, name));
-    }
-    text.trim_end().into()
-}
-
-fn gap(text: &str) -> &'static str {
-    if text.is_empty() { "" } else { "\n" }
+    let one = |(name, protocol): &(String, Protocol)| {
+        format!("{name}: {}\n\n{}\n", protocol.description, overview(study, cells, name))
+    };
+    study.protocols.iter().map(one).collect::<Vec<_>>().join("\n").trim_end().into()
 }
 
 fn markdown(study: &Study, cells: &[Cell]) -> String {
@@ -90,14 +84,25 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
     };
     let mut units: Vec<&str> = study.columns.iter().map(|(n, _)| unit(study.score(n))).collect();
     units.dedup();
-    let units = units.join("; ");
     text += &format!(
-        "\nOn test data, {units}: mean ± standard deviation over the seeds, whose number is in brackets. *p* is that \
-         of a paired t-test against Santa over the seeds.\n"
+        "\nOn test data, {}: mean ± standard deviation over the seeds, whose number is in brackets. \
+         *p* is that of a paired t-test against Santa over the seeds.\n",
+        units.join("; ")
     );
     for (name, protocol) in &study.protocols {
         text += &format!("\n## Protocol: {name}\n\n{}\n\n", protocol.description);
-        text += &table(study, cells, name).markdown();
+        text += &overview(study, cells, name).markdown();
+        for (column, settings) in &study.columns {
+            let here: Vec<&Cell> = cells
+                .iter()
+                .filter(|cell| cell.protocol == *name && cell.column == *column && cell.seeds > 0)
+                .collect();
+            if !here.is_empty() {
+                text += &format!("\n### {}, {name}\n\n", settings.label);
+                text += &details(study, &here).markdown();
+                text += &format!("\n![Learning curves](curves-{column}-{name}.svg)\n");
+            }
+        }
         let chosen = choices(study, cells, name);
         if !chosen.is_empty() {
             text += &format!("\nChosen on validation data:\n\n{chosen}");
@@ -106,72 +111,72 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
     text
 }
 
-/// The table of a protocol: rows by columns, every prediction that there is.
-fn table(study: &Study, cells: &[Cell], protocol: &str) -> Table {
+/// Rows by columns: the paper's number, and the prediction that the protocol is about.
+fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
     let mut titles = vec![String::new()];
-    let here: Vec<&Cell> = cells.iter().filter(|cell| cell.protocol == protocol).collect();
-    let kinds: Vec<Kind> =
-        KINDS.into_iter().filter(|kind| here.iter().any(|c| kind.has(c))).collect();
     for (_, column) in &study.columns {
-        titles.push(format!("{}: paper", column.label));
-        titles.extend(kinds.iter().map(|kind| kind.title.to_string()));
-        titles.push("p".into());
+        titles.extend([format!("{}, paper", column.label), column.label.clone()]);
     }
     let mut table = Table::new(titles);
+    let here: Vec<&Cell> = cells.iter().filter(|cell| cell.protocol == protocol).collect();
     for (name, row) in &study.rows {
-        let is_here = here.iter().any(|cell| cell.row == *name) || row.quoted.is_some();
-        if !is_here {
-            continue;
-        }
-        let mut line = vec![match &row.quoted {
+        let label = match &row.quoted {
             Some(source) => format!("{} (quoted: {source})", row.label),
-            None => row.label.clone(),
-        }];
+            None if here.iter().any(|cell| cell.row == *name) => row.label.clone(),
+            None => continue,
+        };
+        let mut line = vec![label];
         for (column, _) in &study.columns {
             let cell = here.iter().find(|cell| cell.row == *name && cell.column == *column);
-            let paper = row.paper(column).map_or("-".into(), |x| format!("{x:.2}"));
-            line.push(paper);
-            line.extend(kinds.iter().map(|kind| cell.map_or("-".into(), |cell| kind.show(cell))));
-            let p = cell.and_then(|cell| cell.p);
-            line.push(p.map_or("-".into(), |p| {
-                if p < 1e-3 { "<0.001".into() } else { format!("{p:.3}") }
-            }));
+            line.push(row.paper(column).map_or("-".into(), |x| format!("{x:.2}")));
+            line.push(cell.map_or("-".into(), |cell| show(cell, (cell.mean, cell.sd))));
         }
         table.row(line);
     }
     table
 }
 
-/// A kind of prediction, in a table.
-#[derive(Clone, Copy)]
-struct Kind {
-    title: &'static str,
-    value: fn(&Cell) -> (Option<f64>, Option<f64>),
+/// Every prediction of one column.
+fn details(study: &Study, cells: &[&Cell]) -> Table {
+    let has_best = cells.iter().any(|cell| cell.best.is_some());
+    let has_momentum = cells.iter().any(|cell| cell.momentum.is_some());
+    let mut titles = vec!["", "last", "averaged"];
+    titles.extend(has_best.then_some("best on validation"));
+    titles.push("p");
+    titles.extend(has_momentum.then_some("momentum, first → last"));
+    titles.push("seconds");
+    let mut table = Table::new(titles);
+    for cell in cells {
+        let label = study.rows.iter().find(|(name, _)| *name == cell.row);
+        let mut line = vec![label.map_or(cell.row.clone(), |(_, row)| row.label.clone())];
+        line.push(show(cell, (cell.last, cell.last_sd)));
+        line.push(show(cell, (cell.averaged, cell.averaged_sd)));
+        line.extend(has_best.then(|| show(cell, (cell.best, cell.best_sd))));
+        line.push(match cell.p {
+            Some(p) if p < 1e-3 => "<0.001".into(),
+            Some(p) => format!("{p:.3}"),
+            None => "-".into(),
+        });
+        let momentum = cell.momentum.map(|(first, last)| format!("{first:.4} → {last:.4}"));
+        line.extend(has_momentum.then(|| momentum.unwrap_or("-".into())));
+        line.push(cell.seconds.map_or("-".into(), |seconds| format!("{seconds:.0}")));
+        table.row(line);
+    }
+    table
 }
 
-const KINDS: [Kind; 3] = [
-    Kind { title: "last", value: |cell| (cell.last, cell.last_sd) },
-    Kind { title: "averaged", value: |cell| (cell.averaged, cell.averaged_sd) },
-    Kind { title: "best on validation", value: |cell| (cell.best, cell.best_sd) },
-];
-
-impl Kind {
-    fn has(&self, cell: &Cell) -> bool {
-        (self.value)(cell).0.is_some()
-    }
-
-    fn show(&self, cell: &Cell) -> String {
-        let lost = match cell.diverged {
-            0 => String::new(),
-            lost => format!(", {lost} diverged"),
-        };
-        let seeds = cell.seeds;
-        match (self.value)(cell) {
-            (Some(mean), Some(sd)) => format!("{mean:.3} ± {sd:.3} ({seeds}{lost})"),
-            (Some(mean), None) => format!("{mean:.3} ({seeds}{lost})"),
-            _ if cell.diverged > 0 => "diverged".into(),
-            _ => "-".into(),
-        }
+/// Mean, spread, and how many runs.
+fn show(cell: &Cell, value: (Option<f64>, Option<f64>)) -> String {
+    let lost = match cell.diverged {
+        0 => String::new(),
+        lost => format!(", {lost} diverged"),
+    };
+    let seeds = cell.seeds;
+    match value {
+        (Some(mean), Some(sd)) => format!("{mean:.3} ± {sd:.3} ({seeds}{lost})"),
+        (Some(mean), None) => format!("{mean:.3} ({seeds}{lost})"),
+        _ if cell.diverged > 0 => "diverged".into(),
+        _ => "-".into(),
     }
 }
 
