@@ -308,7 +308,7 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
             "at least 1",
         ),
         // What the library refuses.
-        (with_line("variational.rho = -1e3"), "line 1, field `variational.rho`", "-1000"),
+        (with_line("variational.rho = nan"), "line 1, field `variational.rho`", "finite"),
         (with_line("variational.prior.pi = 2"), "line 1, field `variational.prior.pi`", "within 0"),
         (
             with_line("variational.kl_weight.constant = -1.0"),

@@ -163,11 +163,8 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
     /// Parameters around `mu`, with the same `rho` for all: standard deviation log(1 + e^rho).
     pub fn initial(&self, mu: &[F], rho: f64) -> Result<Buffer<F>> {
         self.inner.target().layout().check_len("mu", mu.len())?;
-        let deviation = softplus(F::from_f64(rho));
-        if !(deviation.is_finite() && (F::ONE / deviation).is_finite()) {
-            let allowed =
-                "log(1 + e^rho), a standard deviation, must be finite and so must its inverse";
-            return refuse("rho", rho, allowed);
+        if !F::from_f64(rho).is_finite() {
+            return refuse("rho", rho, "it must be finite");
         }
         let mut theta = zeros(2 * mu.len());
         let (means, rhos) = theta.split_at_mut(mu.len());
@@ -488,15 +485,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rho_without_a_usable_deviation_is_refused() {
+    fn a_rho_that_is_not_finite_is_refused() {
         let model = Variational::new(network(), ScaleMixture::default(), KlWeight::Uniform);
         let model = model.unwrap();
         let mu = network().initial(1, 0);
-        for rho in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -200.0, 1e300] {
+        // The last one is beyond single precision.
+        for rho in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
             let message = model.initial(&mu, rho).unwrap_err().to_string();
             assert!(message.contains("rho"), "{message}");
         }
-        assert!(model.initial(&mu, -20.0).is_ok());
     }
 
     #[test]
