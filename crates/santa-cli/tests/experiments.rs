@@ -284,7 +284,15 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
         // What would be ignored.
         (with_line("averaging = { from = 36, every = 1 }"), "field `averaging.from`", "36 of 36"),
         (with_line("early_stopping.patience = 0"), "`early_stopping.patience`", "at least 1"),
+        (
+            with_line("early_stopping = { patience = 1, by = \"averaged\" }"),
+            "field `early_stopping.by`",
+            "nothing is averaged",
+        ),
         (music("data.divisor = 126"), "field `data.divisor`", "no pixels"),
+        (music("data.limit = 9"), "field `data.limit`", "learnt whole"),
+        (with("validation", "limit = 9001\nvalidation"), "line 10, field `data.limit`", "of 9000"),
+        (with("validation", "limit = 0\nvalidation"), "line 10, field `data.limit`", "at least 1"),
         (music("data.split_seed = 1"), "field `data.split_seed`", "nothing is split off"),
         (
             music("averaging = { from = 1, every = 1, pooling = \"log_probabilities\" }"),

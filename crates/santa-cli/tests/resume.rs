@@ -60,6 +60,26 @@ fn from_any_step_with_early_stopping() {
 }
 
 #[test]
+fn from_any_step_with_early_stopping_by_the_average() {
+    let shop = Workshop::new();
+    // At so large a rate the parameters are worse at once, and pull the average along in the end.
+    let stops = "--set optimizer=adam --set optimizer.lr=0.2 --set averaging.from=0 \
+                 --set averaging.every=11 --set early_stopping.patience=2 \
+                 --set early_stopping.by=averaged";
+    let args = format!("tiny.toml {EVERY_STEP} --set epochs=40 {stops}");
+    let run = every_cut_ends_the_same(&shop, &args, 29);
+    assert_eq!(run.summary()["status"], "stopped_early");
+    let averages: Vec<f64> = run
+        .records()
+        .iter()
+        .filter_map(|record| record["averaged"]["validation"]["nll"].as_f64())
+        .collect();
+    // The last but two was the best of all.
+    let best = averages.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(averages.iter().position(|nll| *nll == best), Some(averages.len() - 3));
+}
+
+#[test]
 fn from_any_step_with_dropout_groups_and_a_prior() {
     let shop = Workshop::new();
     let groups = r#"

@@ -313,6 +313,26 @@ pub struct Averaging {
 pub struct EarlyStopping {
     /// Evaluations without a better score that are put up with.
     pub patience: u64,
+    /// Whose score, on validation data.
+    #[serde(default, skip_serializing_if = "Judged::is_last")]
+    pub by: Judged,
+}
+
+/// Which predictions are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    /// Those of the parameters at the time.
+    #[default]
+    Last,
+    /// Their average so far. Until there is one, nobody loses patience.
+    Averaged,
+}
+
+impl Judged {
+    fn is_last(&self) -> bool {
+        *self == Judged::Last
+    }
 }
 
 /// When the state is saved.
@@ -419,6 +439,12 @@ impl Experiment {
         if self.early_stopping.is_some_and(|rule| rule.patience == 0) {
             let text = "it is 0: put up with at least 1 evaluation that is no better";
             return refuse("early_stopping.patience", text.into());
+        }
+        let averaged = |rule: EarlyStopping| rule.by == Judged::Averaged;
+        if self.early_stopping.is_some_and(averaged) && self.averaging.is_none() {
+            let text = "it is `averaged`, but nothing is averaged; set `averaging.from` and \
+                        `averaging.every`";
+            return refuse("early_stopping.by", text.into());
         }
         if self.checkpoints.keep == 0 {
             return refuse("checkpoints.keep", "it is 0: keep at least 1 to resume from".into());

@@ -40,6 +40,8 @@ pub(super) struct State {
     loss_count: u64,
     pulse: Pulse,
     pub(super) best: Option<Best>,
+    /// The best score of the average so far, on validation data.
+    pub(super) best_average: Option<f64>,
     /// Evaluations since the best.
     pub(super) stale: u64,
     warned: Warned,

@@ -5,7 +5,7 @@ use super::model::Model;
 use super::trainer::{Trainer, name};
 use super::trouble::hopeless;
 use crate::args::Part;
-use crate::experiment::{BestBy, Experiment};
+use crate::experiment::{BestBy, Experiment, Judged};
 use crate::failure::{Failure, Kind, Result};
 use crate::run::record::{Averaged, Best, Calibration, Evaluation, Score, Scores, Status, Summary};
 use santa::average::Pooling;
@@ -60,13 +60,24 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
         };
         let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
         let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
-        if before.is_none_or(|before| now < before) {
+        let better = before.is_none_or(|before| now < before);
+        let average = evaluation.averaged.and_then(|average| average.scores.validation);
+        let average = average.as_ref().map(by);
+        let rule = self.experiment.early_stopping.map(|rule| rule.by).unwrap_or_default();
+        let fresh = match rule {
+            Judged::Last => better,
+            Judged::Averaged => {
+                let before = self.state.best_average;
+                average.is_none_or(|now| before.is_none_or(|before| now < before))
+            }
+        };
+        self.state.stale = if fresh { 0 } else { self.state.stale + 1 };
+        let best_average = self.state.best_average.into_iter().chain(average);
+        self.state.best_average = best_average.reduce(f64::min);
+        if better {
             let Evaluation { step, epoch, last: scores, .. } = *evaluation;
             self.state.best = Some(Best { step, epoch, scores });
-            self.state.stale = 0;
             log.folder.save_best(&self.chain.checkpoint()?)?;
-        } else {
-            self.state.stale += 1;
         }
         Ok(())
     }

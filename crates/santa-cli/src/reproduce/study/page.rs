@@ -114,8 +114,10 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
 /// Rows by columns: the paper's number, and the prediction that the protocol is about.
 fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
     let mut titles = vec![String::new()];
-    for (_, column) in &study.columns {
-        titles.extend([format!("{}, paper", column.label), column.label.clone()]);
+    let quoted = |column: &str| study.rows.iter().any(|(_, row)| row.paper(column).is_some());
+    for (name, column) in &study.columns {
+        titles.extend(quoted(name).then(|| format!("{}, paper", column.label)));
+        titles.push(column.label.clone());
     }
     let mut table = Table::new(titles);
     let here: Vec<&Cell> = cells.iter().filter(|cell| cell.protocol == protocol).collect();
@@ -128,7 +130,8 @@ fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
         let mut line = vec![label];
         for (column, _) in &study.columns {
             let cell = here.iter().find(|cell| cell.row == *name && cell.column == *column);
-            line.push(row.paper(column).map_or("-".into(), |x| format!("{x:.2}")));
+            let paper = row.paper(column).map_or("-".into(), |x| format!("{x:.2}"));
+            line.extend(quoted(column).then_some(paper));
             line.push(cell.map_or("-".into(), |cell| show(cell, (cell.mean, cell.sd))));
         }
         table.row(line);

@@ -54,7 +54,7 @@ fn trials_hold_data_out_and_leave_the_test_data_alone() {
 #[test]
 fn a_row_with_more_to_try_than_the_others_is_refused() {
     let unfair =
-        TABLE1.1.replacen("\"prior.precision\" = [3.0, 10.0]", "\"prior.precision\" = [3.0]", 1);
+        TABLE1.1.replacen("\"prior.precision\" = [10.0, 20.0]", "\"prior.precision\" = [10.0]", 1);
     let refused = Study::parse("table1", &unfair).unwrap_err().to_string();
     assert!(refused.contains("not 8"), "{refused}");
 }
