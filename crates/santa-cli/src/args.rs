@@ -234,7 +234,7 @@ pub struct Reproduce {
     /// A small version, in seconds
     #[arg(long)]
     pub quick: bool,
-    /// Only these methods
+    /// Only these methods or figures
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
 }
@@ -244,6 +244,10 @@ pub struct Reproduce {
 pub enum Reproduction {
     /// Figure 1: many chains on a double well, and where they end
     DoubleWell,
+    /// Theorem 2: the order of the schemes, errors of averages, the gap that annealing leaves
+    Order,
+    /// Supplement: the regret of refinement, and the counter-example to its bound
+    Regret,
 }
 
 /// Options of `santa presets`.

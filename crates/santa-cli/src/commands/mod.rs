@@ -11,7 +11,7 @@ mod report;
 mod reproduce;
 mod results;
 mod sweep;
-mod table;
+pub(crate) mod table;
 mod train;
 
 use crate::args::{Cli, Command, Global};

@@ -16,6 +16,8 @@ pub fn run(args: &Reproduce, global: &Global, console: &Console) -> Result<()> {
     set_threads(global)?;
     match args.name {
         Reproduction::DoubleWell => of_double_well(args, console),
+        Reproduction::Order => crate::reproduce::order::run(args, console),
+        Reproduction::Regret => crate::reproduce::regret::run(args, console),
     }
 }
 
