@@ -157,7 +157,7 @@ pub fn cell(point: Option<&Point>) -> String {
 /// A number with as many digits as its size asks for.
 pub fn short(x: f64) -> String {
     let size = x.abs();
-    if size == 0.0 {
+    let text = if size == 0.0 {
         "0".into()
     } else if size < 1e-5 {
         format!("{x:.1e}")
@@ -167,8 +167,17 @@ pub fn short(x: f64) -> String {
         format!("{x:.3}")
     } else {
         format!("{x:.0}")
-    }
+    };
+    text.replace('-', MINUS)
 }
+
+/// A number with two decimals.
+pub fn rounded(x: f64) -> String {
+    format!("{x:.2}").replace('-', MINUS)
+}
+
+/// As wide as a plus.
+const MINUS: &str = "\u{2212}";
 
 /// The found slope, or a dash.
 pub fn found(slope: Option<Slope>) -> String {
@@ -177,6 +186,5 @@ pub fn found(slope: Option<Slope>) -> String {
 
 /// The slope that the paper says, or a dash.
 pub fn claimed(claim: Option<f64>) -> String {
-    let sign = |claim: f64| if claim < 0.0 { "\u{2212}" } else { "" };
-    claim.map_or("-".into(), |claim| format!("{}{:.2}", sign(claim), claim.abs()))
+    claim.map_or("-".into(), rounded)
 }

@@ -1,7 +1,8 @@
 //! Many chains of Santa on a separable potential, as the coordinates of one vector.
 
+use santa::dynamics::GradientAt;
 use santa::noise::{Purpose, Stream};
-use santa::{Santa, StepSize, Stepper, Target};
+use santa::{Integrator, Santa, StepSize, Stepper, Target};
 
 /// One coordinate's potential.
 #[derive(Clone, Copy)]
@@ -19,6 +20,8 @@ pub struct Ensemble {
     theta: Vec<f64>,
     gradient: Vec<f64>,
     noise: GradientNoise,
+    /// Share of u by which the paper's $\theta_t$ is behind the one that is stored.
+    behind: f64,
 }
 
 struct GradientNoise {
@@ -42,6 +45,9 @@ impl Ensemble {
     ) -> santa::Result<Self> {
         let santa = Santa { step: StepSize::paper(h * h, Self::FRICTION), ..santa.clone() };
         let spread = h / santa.beta.schedule().at(1).sqrt();
+        let stores_midpoints =
+            santa.integrator == Integrator::Splitting && santa.gradient_at == GradientAt::Midpoint;
+        let behind = if stores_midpoints { 0.5 } else { 0.0 };
         let target = Target::density(theta.len())?;
         let mut stepper = Stepper::new(santa, &target, seed, chain)?;
         if let Some(shift) = stepper.state_vector_mut("alpha_shift") {
@@ -51,7 +57,7 @@ impl Ensemble {
         let gradient = vec![0.0; theta.len()];
         let stream = Stream::new(seed, chain, Purpose::Data);
         let noise = GradientNoise { sd: 0.0, stream, draws: Vec::new() };
-        Ok(Ensemble { stepper, potential, theta, gradient, noise })
+        Ok(Ensemble { stepper, potential, theta, gradient, noise, behind })
     }
 
     /// The same with gradients that are off by normal noise.
@@ -61,9 +67,15 @@ impl Ensemble {
         self
     }
 
-    /// Where the chains are.
+    /// Where the chains are. Between the steps of the midpoint splitting that is the midpoint.
     pub fn theta(&self) -> &[f64] {
         &self.theta
+    }
+
+    /// The paper's $\theta_t$: where a whole step ends.
+    pub fn ends(&self) -> impl Iterator<Item = f64> {
+        let u = self.stepper.state_vector("u").unwrap_or(&[]);
+        self.theta.iter().zip(u).map(|(theta, u)| theta - self.behind * u)
     }
 
     /// Makes steps.
@@ -92,8 +104,8 @@ impl Ensemble {
             while done < length {
                 self.walk(1)?;
                 done += 1;
-                for (sum, x) in sums.iter_mut().zip(&self.theta) {
-                    *sum += (self.potential.u)(*x);
+                for (sum, x) in sums.iter_mut().zip(self.ends()) {
+                    *sum += (self.potential.u)(x);
                 }
             }
             let chain = |part: &[f64]| part.iter().sum::<f64>() / length as f64;

@@ -6,8 +6,8 @@ use super::ensemble::{Ensemble, Potential, grouped};
 use crate::commands::table::Table;
 use crate::failure::Result;
 use crate::figure::{Axis, Figure, Series, Style, sheet};
-use crate::reproduce::fit::{Point, Slope, jackknife, log_spaced};
-use crate::reproduce::section::{Curve, Section, found, short};
+use crate::reproduce::fit::{Point, jackknife, log_spaced};
+use crate::reproduce::section::{Curve, Section, found, rounded, short};
 use rayon::prelude::*;
 use santa::noise::{Purpose, Stream};
 use santa::potential::analytic::DoubleWell;
@@ -72,7 +72,8 @@ struct Run {
     measured: Curve,
     equilibrium: Vec<f64>,
     integral: Vec<f64>,
-    slopes: [Option<Slope>; 2],
+    /// Of the two before, in logarithms.
+    slopes: [f64; 2],
     /// Share of the chains that ended outside the basin of the global minimum.
     astray: Option<f64>,
 }
@@ -149,7 +150,9 @@ impl Settings {
             }
         };
         // One curve without noise: two parts that agree have no error.
-        let exact = |curve: &[f64]| slope(&[curve.to_vec(), curve.to_vec()]);
+        let exact = |curve: &[f64]| {
+            slope(&[curve.to_vec(), curve.to_vec()]).map_or(f64::NAN, |slope| slope.value)
+        };
         let slopes = [exact(&equilibrium), exact(&integral)];
         let astray = matches!(problem, Problem::Well).then(|| {
             let out = ensemble.theta().iter().filter(|x| **x > DoubleWell::BARRIER).count();
@@ -251,15 +254,15 @@ pub fn section(experiment: &Experiment) -> Result<Section> {
             short(run.measured.points.last().and_then(|p| p.y).unwrap_or(f64::NAN)),
             format!("{ratio:.3}"),
             found(run.measured.slope),
-            format!("{:.2}", run.slopes[0].map_or(f64::NAN, |s| s.value)),
-            format!("{:.2}", run.slopes[1].map_or(f64::NAN, |s| s.value)),
+            rounded(run.slopes[0]),
+            rounded(run.slopes[1]),
         ]);
         let numbers = json!({
             "ratio": ratio,
             "equilibrium": run.equilibrium,
             "integral": run.integral,
-            "equilibrium_slope": run.slopes[0].map(|slope| slope.value),
-            "integral_slope": run.slopes[1].map(|slope| slope.value),
+            "equilibrium_slope": run.slopes[0],
+            "integral_slope": run.slopes[1],
             "astray": run.astray,
         });
         more.insert(run.measured.name.clone(), numbers);
@@ -297,14 +300,13 @@ fn remarks(runs: &[Run]) -> Vec<String> {
     let slopes: Vec<String> = quadratic()
         .filter(|run| run.gamma == slowest)
         .map(|run| {
-            let integral = run.slopes[1].map_or(f64::NAN, |slope| slope.value);
-            let found = found(run.measured.slope);
-            format!("{}: {found} against {integral:.2}", run.measured.label)
+            let (found, integral) = (found(run.measured.slope), rounded(run.slopes[1]));
+            format!("{}: {found} against {integral}", run.measured.label)
         })
         .collect();
     all.push(format!(
-        "That is too slow for d = 1 and too fast for d > 2 (slopes in L: {}): no constant makes the \
-         integral alone a bound as L grows.",
+        "The integral falls too slowly for d = 1 and too fast for d > 2 (slopes in L: {}): there, no \
+         constant makes it a bound, and what is left to bound the gap is h², which does not fall with L.",
         slopes.join("; ")
     ));
     let astray: Vec<String> = runs
@@ -327,6 +329,8 @@ fn remarks(runs: &[Run]) -> Vec<String> {
 }
 
 fn figure(settings: &Settings, runs: &[Run]) -> String {
+    const IN_EQUILIBRIUM: &str = "2 3";
+    const INTEGRAL: &str = "7 3";
     let mut panels = Vec::new();
     for &gamma in &settings.gammas {
         let axes = (Axis::new("steps L").log(), Axis::new("mean of U − min U").log());
@@ -340,14 +344,20 @@ fn figure(settings: &Settings, runs: &[Run]) -> String {
             let mut series = run.measured.series(colour);
             series.label = label;
             panel = panel.with(series);
-            let thin = Style { dash: "2 3", width: 1.1, ..colour };
+            let thin = Style { dash: IN_EQUILIBRIUM, width: 1.1, ..colour };
             let equilibrium = x().zip(run.equilibrium.iter().copied()).collect();
-            panel = panel.with(Series::line("  in equilibrium", thin, equilibrium));
+            panel = panel.with(Series::line("", thin, equilibrium));
             // With the constant that makes it the gap at the first length.
             let first = run.measured.points[0].y.unwrap_or(f64::NAN) / run.integral[0];
             let integral = x().zip(run.integral.iter().map(|value| first * value)).collect();
-            let dashed = Style { dash: "7 3", width: 1.1, ..colour };
-            panel = panel.with(Series::line("  the integral, scaled", dashed, integral));
+            let dashed = Style { dash: INTEGRAL, width: 1.1, ..colour };
+            panel = panel.with(Series::line("", dashed, integral));
+        }
+        for (label, dash) in
+            [("in equilibrium", IN_EQUILIBRIUM), ("the theorem's integral, scaled", INTEGRAL)]
+        {
+            let style = Style { dash, width: 1.1, ..Style::reference() };
+            panel = panel.with(Series::line(label, style, Vec::new()));
         }
         panels.push(panel);
     }

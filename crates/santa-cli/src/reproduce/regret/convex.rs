@@ -22,6 +22,8 @@ pub struct Settings {
     first: u64,
     rounds: u64,
     checkpoints: usize,
+    /// Rounds from which slopes are fitted.
+    fit: u64,
     methods: toml::Table,
 }
 
@@ -78,19 +80,21 @@ pub fn section(settings: &Settings, seed: u64) -> Result<Section> {
         .map(|problem| settings.play(&methods, seed, problem))
         .collect::<Result<_>>()?;
     let x: Vec<f64> = settings.rounds().iter().map(|rounds| *rounds as f64).collect();
+    let from = x.iter().position(|x| *x >= settings.fit as f64).unwrap_or(0);
     let mut curves = Vec::new();
     for (m, method) in methods.iter().enumerate() {
         let parts: Vec<Vec<f64>> = problems.iter().map(|problem| problem[m].clone()).collect();
         let point = |(k, x): (usize, &f64)| {
             let moments: Moments = parts.iter().map(|part| part[k]).collect();
             let (y, standard_error) = (Some(moments.mean()), moments.standard_error());
-            Point { x: *x, y, standard_error, fitted: true }
+            Point { x: *x, y, standard_error, fitted: k >= from }
         };
+        let late: Vec<Vec<f64>> = parts.iter().map(|part| part[from..].to_vec()).collect();
         curves.push(Curve {
             name: method.name.clone(),
             label: method.label.clone(),
             claim: (method.name != "constant").then_some(ROOT),
-            slope: jackknife(&x, &parts),
+            slope: jackknife(&x[from..], &late),
             points: x.iter().enumerate().map(point).collect(),
         });
     }
@@ -121,9 +125,10 @@ pub fn section(settings: &Settings, seed: u64) -> Result<Section> {
     let highest = decaying.map(|slope: Slope| slope.value).fold(f64::NEG_INFINITY, f64::max);
     let mut remarks = vec![
         format!(
-            "With rates ~ 1/√t, no regret grows faster than √T here (largest slope {highest:.2}), \
-             refining Santa's ({}) no more than Adam's ({}): as the supplement says. At a constant rate, \
-             the control, it grows with slope {}.",
+            "With rates ~ 1/√t, the largest slope from T = {} on is {highest:.2}: no regret grows faster \
+             than √T here, and refining Santa's ({}) like Adam's ({}), as the supplement says. At a \
+             constant rate, the control, it grows with slope {}.",
+            x[from],
             found(slope("santa")),
             found(slope("adam")),
             found(slope("constant"))

@@ -6,7 +6,7 @@ use crate::commands::table::Table;
 use crate::failure::Result;
 use crate::figure::{Axis, Figure, Series, Style, sheet};
 use crate::reproduce::fit::{Point, log_spaced};
-use crate::reproduce::section::{Curve, Section, short};
+use crate::reproduce::section::{Curve, Section, rounded, short};
 use crate::reproduce::settings::Method;
 use rayon::prelude::*;
 use santa::noise::{Purpose, Stream};
@@ -35,6 +35,9 @@ struct Game {
     methods: toml::Table,
 }
 
+/// The best fixed point, mean slopes being positive.
+const BEST: f64 = -1.0;
+
 /// How steep a round is, for every copy.
 enum Slopes {
     Periodic,
@@ -57,7 +60,20 @@ impl Game {
         if steep { self.large } else { -self.small }
     }
 
-    /// Average regrets R(T)/T over the copies of a method.
+    /// What a round is charged by: its slope, or the mean slope where x cannot know it.
+    fn charge(&self, slopes: &Slopes, t: u64) -> f64 {
+        match slopes {
+            Slopes::Periodic => self.slope(slopes, t, 0),
+            Slopes::Random(_) => self.mean_slope(),
+        }
+    }
+
+    fn mean_slope(&self) -> f64 {
+        let chance = 1.0 / self.period as f64;
+        chance * self.large - (1.0 - chance) * self.small
+    }
+
+    /// Average regrets R(T)/T of a method, over its copies; those of random rounds are expected ones.
     fn play(&self, slopes: &Slopes, method: &Method, seed: u64) -> Result<Outcome> {
         const FIRST: u64 = 100;
         const LOOKS: usize = 40;
@@ -66,22 +82,20 @@ impl Game {
         let mut stepper = Stepper::<f64>::new(method.algorithm.clone(), &target, seed, 0)?;
         let mut x = vec![self.start; self.copies];
         let mut gradient = vec![0.0; self.copies];
-        // Sums of what was paid, and of the slopes: the best fixed point pays minus its absolute value.
-        let (mut paid, mut sum) = (vec![0.0; self.copies], vec![0.0; self.copies]);
+        let mut regrets = vec![0.0; self.copies];
         let (mut points, mut t) = (Vec::new(), 0);
         for rounds in looks {
             while t < rounds {
                 t += 1;
+                let charge = self.charge(slopes, t);
                 for i in 0..self.copies {
                     gradient[i] = self.slope(slopes, t, i);
-                    paid[i] += gradient[i] * x[i];
-                    sum[i] += gradient[i];
+                    regrets[i] += charge * (x[i] - BEST);
                 }
                 stepper.step(&mut x, &gradient)?;
                 x.iter_mut().for_each(|x| *x = x.clamp(-1.0, 1.0));
             }
-            let regrets = paid.iter().zip(&sum).map(|(paid, sum)| paid + sum.abs());
-            let average: Moments = regrets.map(|regret| regret / rounds as f64).collect();
+            let average: Moments = regrets.iter().map(|regret| regret / rounds as f64).collect();
             let alone = self.copies < 2;
             let standard_error = if alone { 0.0 } else { average.standard_error() };
             let y = Some(average.mean());
@@ -99,8 +113,7 @@ impl Game {
 
     /// Average regret of who stays at the wrong end: twice the mean slope.
     fn worst(&self) -> f64 {
-        let chance = 1.0 / self.period as f64;
-        2.0 * (chance * self.large - (1.0 - chance) * self.small).abs()
+        self.mean_slope() * (1.0 - BEST)
     }
 }
 
@@ -156,9 +169,9 @@ pub fn section(settings: &Settings, seed: u64) -> Result<Section> {
         table.row([
             periodic.curve.label.clone(),
             short(periodic.last()),
-            format!("{:.2}", periodic.end),
+            rounded(periodic.end),
             short(random.last()),
-            format!("{:.2}", random.end),
+            rounded(random.end),
         ]);
     }
     let remarks = remarks(&played);
