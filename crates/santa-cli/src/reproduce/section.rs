@@ -129,7 +129,7 @@ pub fn publish(
         write(&folder.join(format!("{name}.svg")), section.svg.as_bytes())?;
         numbers.insert(name.to_string(), section.numbers());
     }
-    write(&folder.join("table.md"), words.trim_end().as_bytes())?;
+    write(&folder.join("table.md"), format!("{}\n", words.trim_end()).as_bytes())?;
     write(&folder.join("results.csv"), csv.as_bytes())?;
     let numbers = Value::Object(numbers);
     let results = json!({
