@@ -228,15 +228,37 @@ pub struct Report {
 pub struct Reproduce {
     /// Which
     pub name: Reproduction,
-    /// Folder for the results
+    /// Folder for the results; those of `--quick` go into its subfolder `quick`
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// A small version, in seconds
+    /// A small version, in less than two minutes; its numbers mean nothing
     #[arg(long)]
     pub quick: bool,
-    /// Only these methods or figures
+    /// Only these methods, figures, rows, columns or protocols
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Runs of each cell of a table, each with its own seed [default: as its file says]
+    #[arg(long, value_name = "N")]
+    pub seeds: Option<u64>,
+    /// Runs at a time [default: one for each thread]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Make no runs: write the tables of those that are finished
+    #[arg(long)]
+    pub no_run: bool,
+    /// A file of settings in place of the built-in one; for tables of many runs
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+    /// Folder of the runs at work; an interrupted one goes on from there
+    #[arg(long, value_name = "DIR", default_value = "runs/reproduce")]
+    pub runs: PathBuf,
+}
+
+impl Reproduce {
+    /// The folder for the results, those of the small version apart.
+    pub fn results(&self) -> PathBuf {
+        if self.quick { self.out.join("quick") } else { self.out.clone() }
+    }
 }
 
 /// Figures and tables of the paper.
@@ -248,6 +270,14 @@ pub enum Reproduction {
     Order,
     /// Supplement: the regret of refinement, and the counter-example to its bound
     Regret,
+    /// Table 1: MNIST with two sizes of network and a convolutional one
+    Table1,
+    /// Table 2: polyphonic music
+    Table2,
+    /// What each part of Santa buys
+    Ablation,
+    /// All of them
+    All,
 }
 
 /// Options of `santa presets`.

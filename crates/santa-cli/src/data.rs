@@ -50,6 +50,11 @@ impl Library {
         Ok(Library { store, raw: Mutex::default() })
     }
 
+    /// The data folder.
+    pub fn root(&self) -> &std::path::Path {
+        self.store.root()
+    }
+
     /// The parts of a data set, as an experiment wants them.
     pub fn load(&self, data: &Data) -> Result<Parts> {
         let raw = self.raw(data.set)?;
@@ -63,9 +68,14 @@ impl Library {
                 let (train, test) = (examples(&mnist.train)?, examples(&mnist.test)?);
                 check_size(data.set, train.len())?;
                 let split = Split::by_seed(train.len(), data.validation, data.split_seed)?;
-                let (train, validation) = match data.validation {
-                    0 => (train, None),
-                    _ => (train.select(&split.train)?, Some(train.select(&split.validation)?)),
+                let limit = data.limit.unwrap_or(usize::MAX).min(split.train.len());
+                let validation = match data.validation {
+                    0 => None,
+                    _ => Some(train.select(&split.validation)?),
+                };
+                let train = match limit == train.len() {
+                    true => train,
+                    false => train.select(&split.train[..limit])?,
                 };
                 Parts::Images(Divided { train, validation, test })
             }

@@ -61,6 +61,21 @@ fn a_run_has_the_scores_of_its_summary() {
 }
 
 #[test]
+fn a_variational_run_is_scored_by_its_means() {
+    let shop = Workshop::new();
+    let adam = "--set optimizer=adam --set optimizer.lr=0.03 --set epochs=1";
+    shop.santa(&format!("train tiny.toml --out run {adam} --set variational.rho=-2")).done();
+    let last = shop.run("run").summary()["last"]["test"].clone();
+    for weights in ["run", "run/checkpoints/best.safetensors"] {
+        let found = eval(&shop, weights);
+        assert!(close(&found["nll"], &last["nll"]), "{found}");
+        assert!(close(&found["error"], &last["error"]), "{found}");
+    }
+    let said = shop.santa("eval run --experiment tiny.toml");
+    said.refuses(3, &["no tensor `dense1.weight`"]);
+}
+
+#[test]
 fn weights_know_their_run_from_within_its_folder() {
     let shop = shop();
     let from_outside = eval(&shop, "run/checkpoints/best.safetensors")["nll"].clone();

@@ -3,7 +3,8 @@
 
 mod support;
 
-use santa_cli::experiment::{Draft, EXPERIMENTS, Experiment, OPTIMIZERS, Preset};
+use santa_cli::experiment::{Draft, EXPERIMENTS, Experiment, OPTIMIZERS, Preset, Variational};
+use santa_nn::{KlWeight, ScaleMixture};
 use support::workshop::{TINY, Workshop};
 use toml::Value;
 
@@ -180,6 +181,55 @@ every = "2.5 epochs"
     assert_eq!(lr["pieces"][0]["schedule"]["every"].as_integer(), Some(20));
 }
 
+#[test]
+fn bayes_by_backprop_has_a_default_for_every_field() {
+    assert_eq!(resolved(&[]).variational, None);
+    let of = |assignment: &str| resolved(&[assignment]).variational.unwrap();
+    let bare = of("variational={}");
+    assert_eq!(bare, Variational::default());
+    let prior = of("variational.prior.sigma1=0.5").prior;
+    assert_eq!(prior, ScaleMixture { sigma1: 0.5, ..ScaleMixture::default() });
+    // 18 steps an epoch.
+    let geometric = of("variational.kl_weight.geometric.batches=1 epoch");
+    assert_eq!(geometric.kl_weight, KlWeight::Geometric { batches: 18 });
+    let colder = "variational.kl_weight.constant=0.1";
+    let colder = resolved(&["variational.kl_weight={geometric={batches=3}}", colder]);
+    assert_eq!(colder.variational.unwrap().kl_weight, KlWeight::Constant(0.1));
+    let text = colder.to_toml().unwrap();
+    assert_eq!(Draft::parse("again", &text).unwrap().resolve().unwrap(), colder);
+}
+
+#[test]
+fn bayes_by_backprop_learns_and_draws_the_weights_of_an_average() {
+    let shop = Workshop::new();
+    let adam = "--set optimizer=adam --set optimizer.lr=0.03";
+    // An average of the last parameters alone.
+    let once = "--set averaging={from=35,every=1}";
+    let run = |settings: &str, out: &str| {
+        shop.santa(&format!("train tiny.toml {adam} {once} {settings} --out {out}")).done();
+        let summary = shop.run(out).summary();
+        let nll = |of: &str| summary[of]["test"]["nll"].as_f64().unwrap();
+        let apart = (nll("averaged") - nll("last")).abs();
+        (summary, apart)
+    };
+    let (summary, apart) = run("--set variational.rho=-3", "wide");
+    // Chance is 90 %.
+    assert!(summary["last"]["test"]["error"].as_f64().unwrap() < 0.3, "{summary}");
+    assert!(summary["averaged"]["test"]["error"].as_f64().unwrap() < 0.4, "{summary}");
+    // Means and scales of 784-8-10.
+    assert_eq!(summary["parameters"], 2 * (785 * 8 + 9 * 10));
+    assert!(summary["calibration_averaged"].is_object());
+    let records = shop.run("wide").records();
+    let layers = records.iter().find(|record| record["kind"] == "layers").unwrap();
+    let names: Vec<_> =
+        layers["layers"].as_array().unwrap().iter().map(|layer| &layer["name"]).collect();
+    assert_eq!((names[0], names[7]), (&"dense1.weight.mu".into(), &"dense2.bias.rho".into()));
+    // The wider the Gaussians, the farther a draw is from their means.
+    let frozen = "--set groups=[{pattern=\"*.rho\",frozen=true}]";
+    let (_, narrow) = run(&format!("--set variational.rho=-18 {frozen}"), "narrow");
+    assert!(narrow < 1e-5 && apart > 1e-3, "{narrow} {apart}");
+}
+
 /// [`TINY`] with one more line at its beginning, which is line 1.
 fn with_line(line: &str) -> String {
     format!("{line}{TINY}")
@@ -241,7 +291,30 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
             "line 1, field `averaging.pooling`",
             "leave it at `probabilities`",
         ),
+        (music("variational = {}"), "line 1, field `variational`", "not for music"),
+        (
+            with_line("variational = {}\nprior = { kind = \"gaussian\", precision = 1.0 }"),
+            "line 2, field `prior`",
+            "`variational.prior` takes its place",
+        ),
+        (
+            with_line("variational = {}\ngroups = [{ pattern = \"*.mu\", prior.kind = \"flat\" }]"),
+            "line 2, field `groups`",
+            "`*.mu` has a prior",
+        ),
+        (
+            with_line("variational.kl_weight.geometric.batches = 0"),
+            "`variational.kl_",
+            "at least 1",
+        ),
         // What the library refuses.
+        (with_line("variational.rho = nan"), "line 1, field `variational.rho`", "finite"),
+        (with_line("variational.prior.pi = 2"), "line 1, field `variational.prior.pi`", "within 0"),
+        (
+            with_line("variational.kl_weight.constant = -1.0"),
+            "line 1, field `variational.kl_weight.constant`",
+            "zero or positive",
+        ),
         (optimizer("like = \"adam\"\nlrr = 1"), "line 8, field `optimizer.lrr`", "`lr`?"),
         (
             optimizer("like = \"santa\"\nmomentum = 1.5"),

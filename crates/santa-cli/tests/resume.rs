@@ -79,6 +79,15 @@ precision = 1.0
 }
 
 #[test]
+fn from_any_step_of_bayes_by_backprop() {
+    let shop = Workshop::new();
+    let weight = "--set variational.kl_weight.geometric.batches=18";
+    let args = format!("tiny.toml {EVERY_STEP} {weight} --set optimizer=adam");
+    let summary = every_cut_ends_the_same(&shop, &args, 11).summary();
+    assert_eq!(summary["averaged"]["count"], 2);
+}
+
+#[test]
 fn from_any_step_of_music() {
     let data = support::workshop::shared_data();
     if !data.join("polyphonic/JSB_Chorales.mat").is_file() {

@@ -18,6 +18,7 @@
 
 use crate::kernels::{Buffer, Scalar, sigmoid, softplus, zeros};
 use crate::parallel;
+use crate::target::check_replacement;
 use pulp::Arch;
 use santa::noise::{MAX_STEPS, Purpose, Stream};
 use santa::{Batch, Error, Layout, Potential, Prior, Result, Target};
@@ -102,10 +103,6 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
     /// mixture takes its place.
     pub fn new(inner: P, prior: ScaleMixture, weight: KlWeight) -> Result<Self> {
         let ScaleMixture { pi, sigma1, sigma2 } = prior;
-        let refuse = |field: &str, value: f64, allowed: &str| {
-            let (field, allowed) = (field.into(), allowed.into());
-            Err(Error::Setting { field, value: value.to_string(), allowed })
-        };
         if !(0.0..=1.0).contains(&pi) {
             return refuse("pi", pi, "it must be within 0 and 1");
         }
@@ -120,21 +117,20 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
         }
         match weight {
             KlWeight::Constant(kappa) if !(kappa >= 0.0 && kappa.is_finite()) => {
-                return refuse("weight", kappa, "it must be zero or positive, and finite");
+                return refuse(
+                    "kl_weight.constant",
+                    kappa,
+                    "it must be zero or positive, and finite",
+                );
             }
             KlWeight::Geometric { batches: 0 } => {
-                return refuse("weight.batches", 0.0, "an epoch has at least one minibatch");
+                let allowed = "an epoch has at least one minibatch";
+                return refuse("kl_weight.batches", 0.0, allowed);
             }
             _ => (),
         }
+        refuse_prior("the potential", inner.target())?;
         let layout = inner.target().layout();
-        if (0..layout.segments().len()).any(|i| inner.target().settings(i).prior != Prior::Flat) {
-            return Err(Error::Structure(
-                "the potential has a prior of its own, and the mixture would come on top of it: \
-                 build it with `Prior::Flat`"
-                    .into(),
-            ));
-        }
         let named = |part: &'static str| {
             let segments = layout.segments().iter();
             segments.map(move |s| (format!("{}.{part}", s.name()), s.shape().to_vec()))
@@ -144,6 +140,15 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
         let target = Target::new(both, inner.target().data_size(), Prior::Flat)?;
         let [epsilon, weights, gradient] = [zeros(dim), zeros(dim), zeros(dim)];
         Ok(Variational { inner, target, prior, weight, epsilon, weights, gradient })
+    }
+
+    /// The same model with other groups or learning rates, of `.mu` and `.rho`, on a target of the
+    /// same layout and size. Its priors must be flat.
+    pub fn with_target(mut self, target: Target) -> Result<Self> {
+        check_replacement(&self.target, &target)?;
+        refuse_prior("the target", &target)?;
+        self.target = target;
+        Ok(self)
     }
 
     /// The potential whose weights are drawn.
@@ -158,6 +163,9 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
     /// Parameters around `mu`, with the same `rho` for all: standard deviation log(1 + e^rho).
     pub fn initial(&self, mu: &[F], rho: f64) -> Result<Buffer<F>> {
         self.inner.target().layout().check_len("mu", mu.len())?;
+        if !F::from_f64(rho).is_finite() {
+            return refuse("rho", rho, "it must be finite");
+        }
         let mut theta = zeros(2 * mu.len());
         let (means, rhos) = theta.split_at_mut(mu.len());
         means.copy_from_slice(mu);
@@ -309,6 +317,22 @@ impl<F: Scalar, P: Potential<F>> Potential<F> for Variational<F, P> {
     }
 }
 
+fn refuse<T>(field: &str, value: f64, allowed: &str) -> Result<T> {
+    let (field, allowed) = (field.into(), allowed.into());
+    Err(Error::Setting { field, value: value.to_string(), allowed })
+}
+
+fn refuse_prior(whose: &str, target: &Target) -> Result<()> {
+    let segments = target.layout().segments().len();
+    if (0..segments).all(|i| target.settings(i).prior == Prior::Flat) {
+        return Ok(());
+    }
+    Err(Error::Structure(format!(
+        "{whose} has a prior of its own, and the mixture would come on top of it: build it with \
+         `Prior::Flat`"
+    )))
+}
+
 /// Pieces of the parameters with the index of their segment: fixed, whatever the threads.
 fn chunks(layout: &Layout) -> impl Iterator<Item = (usize, Range<usize>)> {
     layout.segments().iter().enumerate().flat_map(|(i, segment)| {
@@ -366,6 +390,7 @@ impl<F: Scalar> Density<F> {
 mod tests {
     use super::*;
     use crate::{Architecture, Classifier, Examples};
+    use santa::Group;
     use serde_json::Value;
 
     fn numbers(value: &Value) -> Vec<f64> {
@@ -440,20 +465,47 @@ mod tests {
         }
     }
 
+    /// The smallest one.
+    fn network() -> Classifier<f32> {
+        let data = Examples::from_bytes([1, 2], 1, [0, 1]).unwrap();
+        Classifier::new(&Architecture::dense(&[1, 2]), data, Prior::Flat).unwrap()
+    }
+
+    #[test]
+    fn groups_are_of_mu_and_rho_and_bring_no_prior() {
+        let model = || Variational::new(network(), ScaleMixture::default(), KlWeight::Uniform);
+        let target = model().unwrap().target().clone();
+        let frozen = target.clone().with_group(Group::new("*.rho").frozen()).unwrap();
+        let model_of = |target| model().unwrap().with_target(target);
+        assert_eq!(model_of(frozen.clone()).unwrap().target(), &frozen);
+        let prior = target.with_group(Group::new("*.mu").prior(Prior::gaussian(1.0))).unwrap();
+        assert!(model_of(prior).unwrap_err().to_string().contains("Prior::Flat"));
+        let inner = network().target().clone();
+        assert!(model_of(inner).unwrap_err().to_string().contains("another layout"));
+    }
+
+    #[test]
+    fn a_rho_that_is_not_finite_is_refused() {
+        let model = Variational::new(network(), ScaleMixture::default(), KlWeight::Uniform);
+        let model = model.unwrap();
+        let mu = network().initial(1, 0);
+        // The last one is beyond single precision.
+        for rho in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
+            let message = model.initial(&mu, rho).unwrap_err().to_string();
+            assert!(message.contains("rho"), "{message}");
+        }
+    }
+
     #[test]
     fn impossible_settings_are_refused_by_name() {
-        let network = || {
-            let data = Examples::from_bytes([1, 2], 1, [0, 1]).unwrap();
-            Classifier::<f32>::new(&Architecture::dense(&[1, 2]), data, Prior::Flat).unwrap()
-        };
         let good = ScaleMixture::default();
         for (prior, weight, word) in [
             (ScaleMixture { pi: 1.5, ..good }, KlWeight::Uniform, "pi"),
             (ScaleMixture { sigma1: 0.0, ..good }, KlWeight::Uniform, "sigma1"),
             (ScaleMixture { sigma2: f64::NAN, ..good }, KlWeight::Uniform, "sigma2"),
             (ScaleMixture { sigma2: 1e-20, ..good }, KlWeight::Uniform, "sigma2"),
-            (good, KlWeight::Constant(-1.0), "weight"),
-            (good, KlWeight::Geometric { batches: 0 }, "batches"),
+            (good, KlWeight::Constant(-1.0), "kl_weight.constant"),
+            (good, KlWeight::Geometric { batches: 0 }, "kl_weight.batches"),
         ] {
             let message = Variational::new(network(), prior, weight).unwrap_err().to_string();
             assert!(message.contains(word), "{message}");

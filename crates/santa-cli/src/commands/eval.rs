@@ -8,9 +8,9 @@ use crate::data::{Library, Parts};
 use crate::experiment::{Data, Draft, Experiment, Precision, Set};
 use crate::failure::{Failure, Result};
 use crate::run::record::Score;
-use crate::train::{ImageModel, Model, MusicModel, classifier, sequence_model};
+use crate::train::{ImageModel, Model, MusicModel, VariationalModel, classifier, sequence_model};
 use crate::weights::{Weights, stored_experiment};
-use santa::{Potential, Prior, Sampling};
+use santa::{Prior, Sampling};
 use santa_nn::{Normalisation, Scalar, SequenceModel};
 use serde_json::json;
 
@@ -102,17 +102,23 @@ fn score<F: Scalar>(
     match parts {
         Parts::Images(parts) => {
             let (train, rest) = parts.take_apart();
-            let model = classifier::<F>(experiment, train)?;
-            let theta = weights.parameters(model.target().layout())?;
-            ImageModel::new(model, rest).score(&theta, part)
+            let model = ImageModel::new(classifier::<F>(experiment, train)?, rest);
+            match experiment.variational {
+                Some(_) => of_model(VariationalModel::new(experiment, model)?, weights, part),
+                None => of_model(model, weights, part),
+            }
         }
         Parts::Music(parts) => {
             let (train, rest) = parts.take_apart();
             let model = sequence_model::<F>(experiment, train)?;
-            let theta = weights.parameters(model.target().layout())?;
-            MusicModel::new(model, rest).score(&theta, part)
+            of_model(MusicModel::new(model, rest), weights, part)
         }
     }
+}
+
+fn of_model<F: Scalar>(mut model: impl Model<F>, weights: &Weights, part: Part) -> Result<Score> {
+    let theta = weights.parameters(model.target().layout())?;
+    model.score(&theta, part)
 }
 
 /// A recurrent network that says itself what it is; only the data must be named.
@@ -128,7 +134,7 @@ fn of_authors(
     })?;
     let (architecture, theta) = weights.gru()?;
     let order = Sampling::default();
-    let data = Data { set, validation: 0, split_seed: 0, divisor: 255.0, order };
+    let data = Data { set, validation: 0, split_seed: 0, limit: None, divisor: 255.0, order };
     let Parts::Music(parts) = library.load(&data)? else {
         return Err(Failure::usage("a recurrent network needs music, not images")
             .hint("`--data jsb`, nottingham, musedata or piano-midi"));

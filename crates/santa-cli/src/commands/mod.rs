@@ -42,8 +42,8 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
 
 /// Whether a command reads data sets and computes.
 fn computes(command: &Command) -> bool {
-    use Command::{Compare, Eval, Quickstart, Sweep, Train};
-    matches!(command, Quickstart(_) | Train(_) | Compare(_) | Sweep(_) | Eval(_))
+    use Command::{Compare, Eval, Quickstart, Reproduce, Sweep, Train};
+    matches!(command, Quickstart(_) | Train(_) | Compare(_) | Sweep(_) | Eval(_) | Reproduce(_))
 }
 
 /// As many threads as were asked for.

@@ -32,12 +32,13 @@ struct Change {
 }
 
 /// Places of a duration in the table, beside all of `optimizer`.
-const DURATIONS: [&[&str]; 5] = [
+const DURATIONS: [&[&str]; 6] = [
     &["log_every"],
     &["evaluation", "every"],
     &["averaging", "from"],
     &["averaging", "every"],
     &["checkpoints", "every"],
+    &["variational", "kl_weight", "geometric", "batches"],
 ];
 
 impl Draft {
@@ -74,6 +75,11 @@ impl Draft {
         })?;
         let (origin, places) = (origin.into(), Places::of(text));
         Ok(Draft { origin, table, changes: Vec::new(), places })
+    }
+
+    /// Takes a table; `origin` names it in messages.
+    pub fn from_table(origin: &str, table: Table) -> Self {
+        Draft { origin: origin.into(), table, changes: Vec::new(), places: Places::of("") }
     }
 
     /// Replaces fields; see [`Draft::set`].

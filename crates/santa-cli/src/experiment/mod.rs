@@ -8,10 +8,12 @@ mod draft;
 mod duration;
 mod optimizer;
 mod places;
+mod variational;
 mod wording;
 
 pub use catalog::{EXPERIMENTS, OPTIMIZERS, Preset};
 pub use draft::{Draft, parse_value};
+pub use variational::Variational;
 
 use crate::failure::{Failure, Result};
 use santa::average::Pooling;
@@ -48,6 +50,9 @@ pub struct Experiment {
     /// What is believed beforehand. Weight decay is a Gaussian one: precision = decay * N.
     #[serde(default)]
     pub prior: Prior,
+    /// A Gaussian for every parameter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variational: Option<Variational>,
     /// How it learns.
     pub optimizer: Optimizer,
     /// Bound on the gradient.
@@ -101,6 +106,9 @@ pub struct Data {
     /// Chooses the images set aside.
     #[serde(default)]
     pub split_seed: u64,
+    /// Train on so many images alone: the first ones of what is not set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
     /// Pixels, from 0 to 255, are divided by this. (The paper's authors divided by 126.)
     #[serde(default = "default_divisor")]
     pub divisor: f64,
@@ -170,7 +178,8 @@ impl Set {
 impl Data {
     /// Examples or sequences to train on.
     pub fn training_size(&self) -> usize {
-        self.set.training_size().saturating_sub(self.validation)
+        let rest = self.set.training_size().saturating_sub(self.validation);
+        self.limit.map_or(rest, |limit| limit.min(rest))
     }
 }
 
@@ -352,6 +361,17 @@ impl Experiment {
             let text = format!("it is {}, of {total} training images", data.validation);
             return refuse("data.validation", text + ": leave some to train on");
         }
+        if let Some(limit) = data.limit {
+            if data.set.is_music() {
+                let text = format!("it is {limit}, but music is learnt whole; leave it out");
+                return refuse("data.limit", text);
+            }
+            if limit == 0 || limit > total - data.validation {
+                let left = total - data.validation;
+                let text = format!("it is {limit}, of {left} images to train on");
+                return refuse("data.limit", text + ": it must be at least 1 and at most all");
+            }
+        }
         if data.order != Sampling::Full && self.batch > data.training_size() {
             let text = format!("it is {}, of {} to train on", self.batch, data.training_size());
             return refuse("batch", text + ": it must be at most all of them");
@@ -381,6 +401,9 @@ impl Experiment {
                 let text = format!("it is {}, but nothing is split off music", data.split_seed);
                 return refuse("data.split_seed", text + "; leave it out");
             }
+        }
+        if let Some(variational) = &self.variational {
+            variational.check(self)?;
         }
         if let Some(averaging) = self.averaging {
             if averaging.from >= self.steps() {

@@ -8,13 +8,14 @@ use toml::{Table, Value};
 pub const SHORT_NAMES: [&str; 2] = ["lr", "momentum"];
 
 /// Fields that are one of several choices, written as a name or as a table with one key.
-const CHOICES: [&str; 9] = [
+const CHOICES: [&str; 10] = [
     "alpha_in_refinement",
     "b_hat",
     "clip",
     "diffusion",
     "exploration",
     "initialiser",
+    "kl_weight",
     "on_trouble",
     "rate",
     "thermostat_mass",

@@ -6,3 +6,4 @@ pub mod order;
 pub mod regret;
 mod section;
 mod settings;
+pub mod study;

@@ -97,15 +97,15 @@ pub fn check_only(only: &[String], names: &[&str]) -> Result<()> {
     }
 }
 
-/// Prints the sections and writes them to the folder of `name`.
+/// Prints the sections and writes them to the folder of `name`; what `--json` prints of them.
 pub fn publish(
     args: &Reproduce,
     console: &Console,
     name: &str,
     seed: u64,
     sections: &[Section],
-) -> Result<()> {
-    let folder = args.out.join(name);
+) -> Result<Value> {
+    let folder = args.results().join(name);
     std::fs::create_dir_all(&folder)
         .map_err(|e| Failure::system(format!("making {}: {e}", folder.display())))?;
     let mut words = String::new();
@@ -140,7 +140,7 @@ pub fn publish(
     });
     write_json(&folder.join("results.json"), &results)?;
     console.note(format_args!("written to {}", folder.display()));
-    console.object(&numbers)
+    Ok(numbers)
 }
 
 /// The value at an x and its error, or a dash.

@@ -38,6 +38,17 @@ pub fn run_all(
     jobs: usize,
     console: &Console,
 ) -> Result<Vec<Outcome>> {
+    run_each(plans, library, jobs, console, &|_, _| Ok(()))
+}
+
+/// The same, with something to do as soon as a run is done: it is told which one, by its number.
+pub fn run_each(
+    plans: &[Plan],
+    library: &Library,
+    jobs: usize,
+    console: &Console,
+    done: &(dyn Fn(usize, &Outcome) -> Result<()> + Sync),
+) -> Result<Vec<Outcome>> {
     if jobs == 0 {
         return Err(Failure::usage("--jobs 0: there must be at least one"));
     }
@@ -52,7 +63,8 @@ pub fn run_all(
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(plan) = plans.get(i) else { break };
             let mut display = Display::new(*console, &bars);
-            match one(plan, library, &mut display) {
+            let made = one(plan, library, &mut display);
+            match made.and_then(|outcome| done(i, &outcome).map(|()| outcome)) {
                 Ok(outcome) => *lock(&outcomes[i]) = Some(outcome),
                 Err(error) => {
                     // The first one is told, but before Ctrl-C; nothing new is begun.

@@ -10,11 +10,13 @@ mod rollback;
 mod trainer;
 mod trial;
 mod trouble;
+mod variational;
 mod watch;
 
 pub use average::Average;
 pub use calibration::calibrate;
 pub use model::{ImageModel, Model, MusicModel};
+pub use variational::VariationalModel;
 pub use watch::{Display, Silent, Watch};
 
 use crate::data::{CLASSES, Library, PIXELS, Parts};
@@ -138,8 +140,17 @@ fn target<F: Scalar>(experiment: &Experiment) -> santa::Result<Target> {
         model.gru().architecture().initial::<F>(*initialisation, experiment.seed, 0)?;
         model.target().layout().clone()
     } else {
-        let examples = Examples::from_bytes(vec![0; PIXELS], PIXELS, vec![0])?;
-        classifier::<F>(experiment, examples)?.target().layout().clone()
+        let blank = || Examples::from_bytes(vec![0; PIXELS], PIXELS, vec![0]);
+        let model = classifier::<F>(experiment, blank()?)?;
+        if experiment.variational.is_some() {
+            let mu = model.initial(experiment.seed, 0);
+            let model = ImageModel::new(model, (None, blank()?));
+            let model = VariationalModel::new(experiment, model)?;
+            model.initial(&mu)?;
+            model.target().layout().clone()
+        } else {
+            model.target().layout().clone()
+        }
     };
     let n = DataSize::new(experiment.data.training_size() as u64)?;
     grouped(&Target::new(layout, n, experiment.prior)?, &experiment.groups)
@@ -158,7 +169,13 @@ fn build<F: Scalar>(
             let (train, rest) = data.take_apart();
             let model = classifier::<F>(&plan.experiment, train).map_err(locate)?;
             let theta = model.initial(seed, 0).to_vec();
-            run(plan, ImageModel::new(model, rest), theta, resuming, watch)
+            let model = ImageModel::new(model, rest);
+            if plan.experiment.variational.is_none() {
+                return run(plan, model, theta, resuming, watch);
+            }
+            let model = VariationalModel::new(&plan.experiment, model).map_err(locate)?;
+            let theta = model.initial(&theta).map_err(locate)?;
+            run(plan, model, theta, resuming, watch)
         }
         Parts::Music(data) => {
             let (train, rest) = data.take_apart();
@@ -174,13 +191,17 @@ fn build<F: Scalar>(
     }
 }
 
-/// The classifier of an experiment.
+/// The classifier of an experiment. (Groups of a variational one are of means and scales, which it has
+/// not.)
 pub fn classifier<F: Scalar>(
     experiment: &Experiment,
     train: santa_nn::Examples,
 ) -> santa::Result<Classifier<F>> {
     let architecture = experiment.model.architecture(PIXELS, CLASSES).ok_or_else(misfit)?;
     let model = Classifier::<F>::new(&architecture, train, experiment.prior)?;
+    if experiment.variational.is_some() {
+        return Ok(model);
+    }
     let target = grouped(model.target(), &experiment.groups)?;
     model.with_target(target)
 }

@@ -23,6 +23,17 @@ pub trait Model<F: Scalar>: Potential<F> {
     fn average(&self, part: Part) -> Result<Average>;
     /// Takes the predictions of some parameters into an average.
     fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()>;
+    /// The same for the parameters of a step of the run. A model whose predictions are random takes
+    /// in one that is a function of the step.
+    fn add_kept(
+        &mut self,
+        theta: &[F],
+        _step: u64,
+        part: Part,
+        average: &mut Average,
+    ) -> Result<()> {
+        self.add(theta, part, average)
+    }
     /// How good an averaged prediction is.
     fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score>;
     /// How well the confidence of an averaged prediction is earned; none for music.

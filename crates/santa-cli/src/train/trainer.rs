@@ -319,7 +319,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             if since > 0 && since.is_multiple_of(averaging.every) {
                 let (theta, model) = self.chain.theta_and_potential();
                 for (part, average) in &mut self.averages {
-                    model.add(theta, *part, average)?;
+                    model.add_kept(theta, step, *part, average)?;
                 }
             }
         }

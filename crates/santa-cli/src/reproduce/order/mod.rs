@@ -92,8 +92,8 @@ impl Experiment {
     }
 }
 
-/// `santa reproduce order`.
-pub fn run(args: &Reproduce, console: &Console) -> Result<()> {
+/// `santa reproduce order`: its numbers by figure.
+pub fn run(args: &Reproduce, console: &Console) -> Result<serde_json::Value> {
     check_only(&args.only, &FIGURES)?;
     let experiment = Experiment::new(args.quick)?;
     let mut sections: Vec<Section> = Vec::new();

@@ -26,8 +26,8 @@ struct Experiment {
     counterexample: counterexample::Settings,
 }
 
-/// `santa reproduce regret`.
-pub fn run(args: &Reproduce, console: &Console) -> Result<()> {
+/// `santa reproduce regret`: its numbers by figure.
+pub fn run(args: &Reproduce, console: &Console) -> Result<serde_json::Value> {
     check_only(&args.only, &FIGURES)?;
     let experiment: Experiment = read("regret", SETTINGS, args.quick)?;
     let mut sections: Vec<Section> = Vec::new();

@@ -1,0 +1,133 @@
+use super::cells::{cells, chosen};
+use super::ledger::{Entry, Ledgers, Role, key_of};
+use super::schema::{Place, Study};
+use super::{ABLATION, TABLE1, TABLE2};
+use crate::experiment::Experiment;
+use crate::run::machine::machine;
+use crate::run::record::{Score, Scores};
+use crate::train::{Plan, check};
+
+fn study((name, text): (&str, &str)) -> Study {
+    Study::parse(name, text).unwrap()
+}
+
+fn place(protocol: &str, column: &str, row: &str) -> Place {
+    Place { protocol: protocol.into(), column: column.into(), row: row.into() }
+}
+
+#[test]
+fn every_run_of_every_study_is_an_experiment_that_fits_its_model() {
+    for (small, named) in [TABLE1, TABLE2, ABLATION].iter().flat_map(|s| [(false, s), (true, s)]) {
+        let study = study(*named).sized(small);
+        for place in study.places() {
+            // All of a grid differ in numbers alone.
+            for fields in study.grid(&place).into_iter().take(1) {
+                let mut drafts = vec![study.run(&place, &fields, 1).unwrap()];
+                let chosen_here = study.column(&place).chosen_on.is_none();
+                if study.protocol(&place).tuning.is_some() && chosen_here {
+                    drafts.push(study.trial(&place, &fields).unwrap());
+                }
+                for draft in drafts {
+                    let plan = Plan::new(draft, "runs".as_ref());
+                    let fits = plan.and_then(|plan| check(&plan));
+                    assert!(fits.is_ok(), "{place:?} {fields:?}: {}", fits.unwrap_err());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn trials_hold_data_out_and_leave_the_test_data_alone() {
+    let study = study(TABLE1);
+    for place in study.places().iter().filter(|place| place.protocol == "fair") {
+        let fields = study.grid(place).pop().unwrap();
+        let run = study.run(place, &fields, 1).unwrap().resolve().unwrap();
+        assert_eq!((run.data.validation, run.data.training_size()), (0, 60_000));
+        if study.column(place).chosen_on.is_none() {
+            let trial = study.trial(place, &fields).unwrap().resolve().unwrap();
+            assert_eq!((trial.data.validation, trial.evaluation.test), (10_000, false));
+        }
+    }
+}
+
+#[test]
+fn a_row_with_more_to_try_than_the_others_is_refused() {
+    let unfair =
+        TABLE1.1.replacen("\"prior.precision\" = [3.0, 10.0]", "\"prior.precision\" = [3.0]", 1);
+    let refused = Study::parse("table1", &unfair).unwrap_err().to_string();
+    assert!(refused.contains("not 8"), "{refused}");
+}
+
+fn entry(experiment: &Experiment, role: Role, error: f64) -> Entry {
+    let score = Some(Score { nll: error, error: Some(error) });
+    let scores = Some(Scores { validation: score, test: score });
+    Entry {
+        key: key_of(experiment).unwrap(),
+        role,
+        seed: experiment.seed,
+        chosen: Default::default(),
+        epochs: 1.0,
+        seconds: 1.0,
+        last: scores,
+        averaged: scores,
+        best: None,
+        diverged: None,
+        momentum: None,
+        curve: None,
+        version: "0".into(),
+        machine: machine(),
+    }
+}
+
+#[test]
+fn the_best_trial_is_chosen_once_all_are_finished_and_stored_runs_make_the_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, place) = (study(TABLE1), place("fair", "fnn-400", "sgd"));
+    let mut ledgers = Ledgers::read(folder.path(), &study.places()).unwrap();
+    let grid = study.grid(&place);
+    for (i, fields) in grid.iter().enumerate() {
+        assert_eq!(chosen(&study, &ledgers, &place).unwrap(), None);
+        let trial = study.trial(&place, fields).unwrap().resolve().unwrap();
+        let error = if i == 3 { 0.01 } else { 0.02 };
+        ledgers.push(&place, entry(&trial, Role::Trial, error)).unwrap();
+    }
+    assert_eq!(chosen(&study, &ledgers, &place).unwrap().as_ref(), Some(&grid[3]));
+    // The larger network takes it over.
+    let larger = Place { column: "fnn-800".into(), ..place.clone() };
+    assert_eq!(chosen(&study, &ledgers, &larger).unwrap().as_ref(), Some(&grid[3]));
+
+    for seed in 1..=2 {
+        let run = study.run(&place, &grid[3], seed).unwrap().resolve().unwrap();
+        ledgers.push(&place, entry(&run, Role::Run, 0.01 * seed as f64)).unwrap();
+    }
+    // A run with settings that were not chosen does not count.
+    let other = study.run(&place, &grid[0], 3).unwrap().resolve().unwrap();
+    ledgers.push(&place, entry(&other, Role::Run, 0.5)).unwrap();
+    let read = Ledgers::read(folder.path(), &study.places()).unwrap();
+    let cells = cells(&study, &read, None).unwrap();
+    let of = |row: &str, protocol: &str| {
+        cells.iter().find(|c| c.row == row && c.protocol == protocol).unwrap().clone()
+    };
+    let cell = of("sgd", "fair");
+    assert_eq!((cell.seeds, cell.paper), (2, Some(1.72)));
+    assert!((cell.mean.unwrap() - 1.5).abs() < 1e-9);
+    assert!((cell.sd.unwrap() - 0.5f64.sqrt()).abs() < 1e-9);
+    assert_eq!(of("maxout", "quoted").paper, Some(0.45));
+    assert_eq!(of("adam", "fair").mean, None);
+}
+
+#[test]
+fn a_run_is_known_by_what_it_computes_and_not_by_its_name() {
+    let study = study(TABLE1);
+    let place = place("fair", "fnn-400", "sgd");
+    let fields = study.grid(&place).pop().unwrap();
+    let run = |seed| study.run(&place, &fields, seed).unwrap().resolve().unwrap();
+    let mut renamed = run(1);
+    renamed.name = "another".into();
+    renamed.optimizer.name = "another".into();
+    assert_eq!(key_of(&run(1)).unwrap(), key_of(&renamed).unwrap());
+    assert_ne!(key_of(&run(1)).unwrap(), key_of(&run(2)).unwrap());
+    let longer = Experiment { epochs: 101, ..run(1) };
+    assert_ne!(key_of(&run(1)).unwrap(), key_of(&longer).unwrap());
+}
