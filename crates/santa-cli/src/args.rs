@@ -266,6 +266,10 @@ impl Reproduce {
 pub enum Reproduction {
     /// Figure 1: many chains on a double well, and where they end
     DoubleWell,
+    /// Theorem 2: the order of the schemes, errors of averages, the gap that annealing leaves
+    Order,
+    /// Supplement: the regret of refinement, and the counter-example to its bound
+    Regret,
     /// Table 1: MNIST with two sizes of network and a convolutional one
     Table1,
     /// Table 2: polyphonic music

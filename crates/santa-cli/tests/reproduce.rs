@@ -40,6 +40,95 @@ fn some_methods_can_be_picked_and_unknown_ones_are_refused() {
     assert!(String::from_utf8_lossy(&said.stderr).contains("\"santa\""));
 }
 
+/// Runs a small version of a folder of figures and checks what all of them write. Gives what was printed.
+fn figures(name: &str, args: &[&str], figures: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let said = santa(&folder, &[&[name, "--quick", "--json"], args].concat());
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let printed: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let results = folder.path().join("results/quick").join(name);
+    let read = |file: &str| std::fs::read_to_string(results.join(file)).unwrap();
+    let stored: Value = serde_json::from_str(&read("results.json")).unwrap();
+    assert_eq!(stored["figures"], printed);
+    assert_eq!(stored["made_by"]["command"][0], "santa");
+    let names: Vec<&String> = printed.as_object().unwrap().keys().collect();
+    assert_eq!(names, figures);
+    let (csv, words) = (read("results.csv"), read("table.md"));
+    for figure in figures {
+        assert!(csv.contains(&format!("\n{figure},")), "{figure}");
+        assert!(words.contains(&format!("({figure}.svg)")), "{figure}");
+        assert!(read(&format!("{figure}.svg")).starts_with("<svg"), "{figure}");
+    }
+    printed
+}
+
+fn slope(figure: &Value, curve: &str) -> f64 {
+    let slope = &figure["curves"][curve]["slope"]["value"];
+    slope.as_f64().unwrap_or_else(|| panic!("{curve}: {slope}"))
+}
+
+/// An unoptimized build takes minutes for what takes seconds.
+#[test]
+fn the_midpoint_splitting_is_of_higher_order_than_the_printed_one() {
+    if cfg!(debug_assertions) {
+        eprintln!("skipped: for an optimized build only");
+        return;
+    }
+    let printed = figures("order", &[], &["bias", "finite", "error", "gap"]);
+    let bias = &printed["bias"];
+    assert!(slope(bias, "midpoint") > slope(bias, "printed") + 0.3);
+    let worst = |curve: &str| {
+        let points = bias["curves"][curve]["points"].as_array().unwrap();
+        points.iter().filter_map(|point| point["y"].as_f64()).fold(0.0, |a: f64, y| a.max(y.abs()))
+    };
+    assert!(worst("euler") > worst("printed"));
+    assert!((slope(&printed["finite"], "midpoint") - 1.0).abs() < 0.3);
+    assert!(slope(&printed["error"], "fixed-midpoint") < -0.6);
+    let gap = &printed["gap"]["comparisons"];
+    for dims in [1, 4, 16] {
+        let ratio = gap[format!("quadratic-{dims}-gamma-0.5")]["ratio"].as_f64().unwrap();
+        assert!((ratio - 1.0).abs() < 0.2, "d = {dims}: {ratio}");
+    }
+    // The integral falls too slowly in one dimension, too fast in many.
+    let integral =
+        |dims: u32| gap[format!("quadratic-{dims}-gamma-0.5")]["integral_slope"].as_f64().unwrap();
+    let measured = slope(&printed["gap"], "quadratic-16-gamma-0.5");
+    assert!(integral(1) > measured + 0.1 && integral(16) < measured - 0.2, "{measured}");
+}
+
+#[test]
+fn refining_santa_has_the_regret_of_adam_and_shares_its_counterexample() {
+    if cfg!(debug_assertions) {
+        eprintln!("skipped: for an optimized build only");
+        return;
+    }
+    let printed = figures("regret", &[], &["convex", "counterexample"]);
+    for method in ["santa", "adam", "rmsprop", "sgd"] {
+        assert!(slope(&printed["convex"], method) < 0.7, "{method}");
+    }
+    assert!(slope(&printed["convex"], "constant") > 0.8);
+    let end = |name: &str| printed["counterexample"]["ends"][name]["last_x"].as_f64().unwrap();
+    for wrong in ["adam", "rmsprop", "santa"] {
+        assert!(end(&format!("periodic-{wrong}")) > 0.9, "{wrong}");
+    }
+    for right in ["santa-adagrad", "santa-frozen", "santa-identity", "sgd"] {
+        assert!(end(&format!("periodic-{right}")) < -0.9, "{right}");
+    }
+}
+
+#[test]
+fn figures_can_be_picked_and_unknown_ones_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, misspelt, meant) in [("order", "biass", "bias"), ("regret", "convx", "convex")] {
+        let said = santa(&folder, &[name, "--quick", "--only", misspelt]);
+        assert_eq!(said.status.code(), Some(2));
+        let words = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(words.contains(&format!("{meant:?}")), "{words}");
+    }
+    let printed = figures("regret", &["--only", "convex"], &["convex"]);
+    assert!(printed["convex"]["curves"]["santa"]["points"].is_array());
+}
+
 /// A cell of a table, by its row.
 fn cell<'a>(cells: &'a Value, row: &str, protocol: &str) -> &'a Value {
     let mut cells = cells.as_array().unwrap().iter();

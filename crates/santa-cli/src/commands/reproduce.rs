@@ -29,6 +29,8 @@ pub fn run(args: &Reproduce, global: &Global, console: &Console) -> Result<()> {
 fn one(name: Reproduction, args: &Reproduce, global: &Global, console: &Console) -> Result<Value> {
     match name {
         Reproduction::DoubleWell => of_double_well(args, console),
+        Reproduction::Order => crate::reproduce::order::run(args, console),
+        Reproduction::Regret => crate::reproduce::regret::run(args, console),
         Reproduction::Table1 => of_study(study::TABLE1, args, global, console),
         Reproduction::Table2 => of_study(study::TABLE2, args, global, console),
         Reproduction::Ablation => of_study(study::ABLATION, args, global, console),
