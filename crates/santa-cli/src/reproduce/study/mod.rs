@@ -5,6 +5,7 @@
 mod budget;
 mod cells;
 mod curves;
+mod drafts;
 mod ledger;
 mod page;
 mod runs;

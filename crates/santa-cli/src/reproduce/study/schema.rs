@@ -1,6 +1,5 @@
 //! The file of a study, and the experiments that it stands for.
 
-use crate::experiment::Draft;
 use crate::failure::{Failure, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,9 +13,9 @@ pub struct Study {
     /// For the reader.
     pub title: String,
     /// What is compared, where a column does not say otherwise.
-    score: Quantity,
+    pub(super) score: Quantity,
     /// Fields of every run.
-    experiment: Table,
+    pub(super) experiment: Table,
     /// From left to right.
     pub columns: Vec<(String, Column)>,
     /// Rules, in the order in which they are shown.
@@ -24,9 +23,9 @@ pub struct Study {
     /// From top to bottom.
     pub rows: Vec<(String, Row)>,
     /// What the small version changes.
-    quick: Quick,
+    pub(super) quick: Quick,
     /// Whether it is the small version.
-    small: bool,
+    pub(super) small: bool,
 }
 
 /// A score.
@@ -49,13 +48,13 @@ pub struct Column {
     pub seconds_per_epoch: f64,
     /// What is compared in it, if not what the others compare.
     #[serde(default)]
-    score: Option<Quantity>,
+    pub(super) score: Option<Quantity>,
     /// Another column, whose chosen settings are taken over without a search.
     #[serde(default)]
     pub chosen_on: Option<String>,
     /// Fields of its runs.
     #[serde(default)]
-    set: Table,
+    pub(super) set: Table,
     /// File names, by row, of the authors' own learning curves, in the data folder.
     #[serde(default)]
     pub authors_curves: Table,
@@ -70,13 +69,13 @@ pub struct Protocol {
     /// Which prediction the table is about.
     pub shows: Prediction,
     /// Runs of a cell, each with its own seed: 1, 2, and so on.
-    seeds: u64,
+    pub(super) seeds: u64,
     /// The same for a column.
     #[serde(default)]
-    seeds_of: Table,
+    pub(super) seeds_of: Table,
     /// Fields of its runs.
     #[serde(default)]
-    set: Table,
+    pub(super) set: Table,
     /// How settings are chosen.
     #[serde(default)]
     pub tuning: Option<Tuning>,
@@ -101,20 +100,20 @@ pub enum Prediction {
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
     /// Settings that every row may try.
-    trials: usize,
+    pub(super) trials: usize,
     /// The same for a column.
     #[serde(default)]
-    trials_of: Table,
+    pub(super) trials_of: Table,
     /// Seed of the trials.
-    seed: u64,
+    pub(super) seed: u64,
     /// Which prediction they are judged by.
     pub by: Prediction,
     /// Fields of the trials.
     #[serde(default)]
-    set: Table,
+    pub(super) set: Table,
     /// The same for a column.
     #[serde(default)]
-    columns: Table,
+    pub(super) columns: Table,
 }
 
 /// A way to learn.
@@ -129,43 +128,43 @@ pub struct Row {
     /// The paper's numbers, by column.
     pub paper: Table,
     /// Its settings, by protocol.
-    settings: Vec<(String, Settings)>,
+    pub(super) settings: Vec<(String, Settings)>,
 }
 
 /// Settings of a row under a protocol.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+pub(super) struct Settings {
     /// Fields of its runs.
     #[serde(default)]
-    set: Table,
+    pub(super) set: Table,
     /// Values to choose among, by field: a grid.
     #[serde(default)]
-    search: Table,
+    pub(super) search: Table,
     /// Runs of the cell, if not as many as the protocol says.
     #[serde(default)]
-    seeds: Option<u64>,
+    pub(super) seeds: Option<u64>,
     /// The same three for some columns.
     #[serde(default)]
-    columns: Table,
+    pub(super) columns: Table,
     /// The only columns that it is for; all of them by default.
     #[serde(default)]
-    only: Vec<String>,
+    pub(super) only: Vec<String>,
 }
 
 /// The small version.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Quick {
+pub(super) struct Quick {
     /// Settings tried, at most.
-    trials: usize,
+    pub(super) trials: usize,
     /// The columns.
-    columns: Vec<String>,
+    pub(super) columns: Vec<String>,
     /// Fields of all its runs.
-    set: Table,
+    pub(super) set: Table,
     /// The same for a column.
     #[serde(default)]
-    of: Table,
+    pub(super) of: Table,
 }
 
 /// Fields and their values, in the order of the file.
@@ -280,13 +279,13 @@ impl Study {
         find(&self.rows, &place.row)
     }
 
-    fn settings(&self, place: &Place) -> Option<&Settings> {
+    pub(super) fn settings(&self, place: &Place) -> Option<&Settings> {
         let mut settings = self.row(place).settings.iter();
         settings.find(|(protocol, _)| *protocol == place.protocol).map(|(_, settings)| settings)
     }
 
     /// What a row says about a column in particular.
-    fn special(&self, place: &Place) -> Settings {
+    pub(super) fn special(&self, place: &Place) -> Settings {
         let columns = self.settings(place).and_then(|settings| settings.columns.get(&place.column));
         columns.and_then(|value| value.clone().try_into().ok()).unwrap_or_default()
     }
@@ -298,79 +297,6 @@ impl Study {
         let own = self.special(place).seeds.or(self.settings(place).and_then(|s| s.seeds));
         let seeds = asked.or(self.small.then_some(1)).or(own);
         1..=seeds.unwrap_or(of_column.map_or(protocol.seeds, |n| n.unsigned_abs()))
-    }
-
-    /// The settings that a row may try; one of nothing where there is nothing to choose.
-    pub fn grid(&self, place: &Place) -> Vec<Fields> {
-        let special = self.special(place).search;
-        let general = self.settings(place).map(|settings| settings.search.clone());
-        let search = if special.is_empty() { general.unwrap_or_default() } else { special };
-        let mut grid: Vec<Fields> = vec![Vec::new()];
-        for (key, values) in &search {
-            let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
-            let with = |fields: &Fields| {
-                let add = |value: &Value| {
-                    let mut fields = fields.clone();
-                    fields.push((key.clone(), value.clone()));
-                    fields
-                };
-                values.iter().map(add).collect::<Vec<_>>()
-            };
-            grid = grid.iter().flat_map(with).collect();
-        }
-        if self.small {
-            grid.truncate(self.quick.trials);
-        }
-        grid
-    }
-
-    /// The trial of some settings.
-    pub fn trial(&self, place: &Place, fields: &Fields) -> Result<Draft> {
-        let tuning = self.protocol(place).tuning.as_ref();
-        let tuning = tuning.ok_or_else(|| Failure::system("a trial where nothing is chosen"))?;
-        let mut draft = self.draft(place, fields)?;
-        insert_all(&mut draft, &tuning.set)?;
-        if let Some(set) = tuning.columns.get(&place.column).and_then(Value::as_table) {
-            insert_all(&mut draft, set)?;
-        }
-        draft.insert("evaluation.test", Value::Boolean(false), "tuning")?;
-        self.finish(draft, place, tuning.seed)
-    }
-
-    /// A run that counts, with the settings that were chosen.
-    pub fn run(&self, place: &Place, chosen: &Fields, seed: u64) -> Result<Draft> {
-        let draft = self.draft(place, chosen)?;
-        self.finish(draft, place, seed)
-    }
-
-    fn draft(&self, place: &Place, fields: &Fields) -> Result<Draft> {
-        let Place { protocol, column, row } = place;
-        let mut table = self.experiment.clone();
-        table.insert("name".into(), Value::String(format!("{}-{column}-{protocol}", self.name)));
-        let mut draft =
-            Draft::from_table(&format!("experiments/{}.toml ({row})", self.name), table);
-        insert_all(&mut draft, &self.column(place).set)?;
-        insert_all(&mut draft, &self.protocol(place).set)?;
-        if let Some(settings) = self.settings(place) {
-            insert_all(&mut draft, &settings.set)?;
-        }
-        insert_all(&mut draft, &self.special(place).set)?;
-        for (key, value) in fields {
-            draft.insert(key, value.clone(), key)?;
-        }
-        Ok(draft)
-    }
-
-    fn finish(&self, mut draft: Draft, place: &Place, seed: u64) -> Result<Draft> {
-        if self.small {
-            insert_all(&mut draft, &self.quick.set)?;
-            if let Some(set) = self.quick.of.get(&place.column).and_then(Value::as_table) {
-                insert_all(&mut draft, set)?;
-            }
-        }
-        draft.insert("optimizer.name", Value::String(place.row.clone()), "the row's name")?;
-        draft.insert("seed", Value::Integer(seed as i64), "--seeds")?;
-        Ok(draft)
     }
 }
 
@@ -418,23 +344,4 @@ fn find<'a, T>(list: &'a [(String, T)], name: &str) -> &'a T {
     let mut found = list.iter().filter(|(other, _)| other == name);
     // Places are made of the names in the lists.
     &found.next().expect("a name of the study").1
-}
-
-/// Lays fields over a draft. A table that says what it is replaces what was there; of any other, the
-/// entries do.
-fn insert_all(draft: &mut Draft, fields: &Table) -> Result<()> {
-    const WHOLE: [&str; 2] = ["clip", "on_trouble"];
-    let says = |table: &Table| ["kind", "like", "algorithm"].iter().any(|k| table.contains_key(*k));
-    for (key, value) in fields {
-        match value {
-            Value::Table(table) if !says(table) && !WHOLE.contains(&key.as_str()) => {
-                for (inner, value) in table {
-                    let path = format!("{key}.{inner}");
-                    draft.insert(&path, value.clone(), &path)?;
-                }
-            }
-            _ => draft.insert(key, value.clone(), key)?,
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,100 @@
+//! From a cell to experiments: fields laid over each other, and what a row may choose among.
+
+use super::schema::{Fields, Place, Study};
+use crate::experiment::Draft;
+use crate::failure::{Failure, Result};
+use toml::{Table, Value};
+
+impl Study {
+    /// The settings that a row may try; one of nothing where there is nothing to choose.
+    pub fn grid(&self, place: &Place) -> Vec<Fields> {
+        let special = self.special(place).search;
+        let general = self.settings(place).map(|settings| settings.search.clone());
+        let search = if special.is_empty() { general.unwrap_or_default() } else { special };
+        let mut grid: Vec<Fields> = vec![Vec::new()];
+        for (key, values) in &search {
+            let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
+            let with = |fields: &Fields| {
+                let add = |value: &Value| {
+                    let mut fields = fields.clone();
+                    fields.push((key.clone(), value.clone()));
+                    fields
+                };
+                values.iter().map(add).collect::<Vec<_>>()
+            };
+            grid = grid.iter().flat_map(with).collect();
+        }
+        if self.small {
+            grid.truncate(self.quick.trials);
+        }
+        grid
+    }
+
+    /// The trial of some settings.
+    pub fn trial(&self, place: &Place, fields: &Fields) -> Result<Draft> {
+        let tuning = self.protocol(place).tuning.as_ref();
+        let tuning = tuning.ok_or_else(|| Failure::system("a trial where nothing is chosen"))?;
+        let mut draft = self.draft(place, fields)?;
+        insert_all(&mut draft, &tuning.set)?;
+        if let Some(set) = tuning.columns.get(&place.column).and_then(Value::as_table) {
+            insert_all(&mut draft, set)?;
+        }
+        draft.insert("evaluation.test", Value::Boolean(false), "tuning")?;
+        self.finish(draft, place, tuning.seed)
+    }
+
+    /// A run that counts, with the settings that were chosen.
+    pub fn run(&self, place: &Place, chosen: &Fields, seed: u64) -> Result<Draft> {
+        let draft = self.draft(place, chosen)?;
+        self.finish(draft, place, seed)
+    }
+
+    fn draft(&self, place: &Place, fields: &Fields) -> Result<Draft> {
+        let Place { protocol, column, row } = place;
+        let mut table = self.experiment.clone();
+        table.insert("name".into(), Value::String(format!("{}-{column}-{protocol}", self.name)));
+        let mut draft =
+            Draft::from_table(&format!("experiments/{}.toml ({row})", self.name), table);
+        insert_all(&mut draft, &self.column(place).set)?;
+        insert_all(&mut draft, &self.protocol(place).set)?;
+        if let Some(settings) = self.settings(place) {
+            insert_all(&mut draft, &settings.set)?;
+        }
+        insert_all(&mut draft, &self.special(place).set)?;
+        for (key, value) in fields {
+            draft.insert(key, value.clone(), key)?;
+        }
+        Ok(draft)
+    }
+
+    fn finish(&self, mut draft: Draft, place: &Place, seed: u64) -> Result<Draft> {
+        if self.small {
+            insert_all(&mut draft, &self.quick.set)?;
+            if let Some(set) = self.quick.of.get(&place.column).and_then(Value::as_table) {
+                insert_all(&mut draft, set)?;
+            }
+        }
+        draft.insert("optimizer.name", Value::String(place.row.clone()), "the row's name")?;
+        draft.insert("seed", Value::Integer(seed as i64), "--seeds")?;
+        Ok(draft)
+    }
+}
+
+/// Lays fields over a draft. A table that says what it is replaces what was there; of any other, the
+/// entries do.
+fn insert_all(draft: &mut Draft, fields: &Table) -> Result<()> {
+    const WHOLE: [&str; 2] = ["clip", "on_trouble"];
+    let says = |table: &Table| ["kind", "like", "algorithm"].iter().any(|k| table.contains_key(*k));
+    for (key, value) in fields {
+        match value {
+            Value::Table(table) if !says(table) && !WHOLE.contains(&key.as_str()) => {
+                for (inner, value) in table {
+                    let path = format!("{key}.{inner}");
+                    draft.insert(&path, value.clone(), &path)?;
+                }
+            }
+            _ => draft.insert(key, value.clone(), key)?,
+        }
+    }
+    Ok(())
+}
