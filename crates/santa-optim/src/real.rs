@@ -64,6 +64,12 @@ pub trait Real:
     fn exp(self) -> Self;
     /// Natural logarithm of a positive, normal number, to the last bit or two.
     fn ln(self) -> Self;
+    /// Itself, or zero if its magnitude is below `least`. A NaN stays one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn from_least(self, least: Self) -> Self {
+        if self.abs() < least { Self::ZERO } else { self }
+    }
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
     /// Little-endian bytes, appended to `out`.

@@ -44,6 +44,9 @@ fn all(args: &Reproduce, global: &Global, console: &Console) -> Result<Value> {
         return Err(Failure::usage("--only picks parts of one figure or table, not of all")
             .hint("name it: `santa reproduce table1 --only fnn-400`"));
     }
+    if args.settings.is_some() {
+        return Err(Failure::usage("--settings is for one table, not for all of them"));
+    }
     let mut results = Map::new();
     for name in Reproduction::value_variants().iter().filter(|name| **name != Reproduction::All) {
         let text = name.to_possible_value().map_or(String::new(), |v| v.get_name().to_string());
@@ -63,14 +66,15 @@ fn of_study(
     if args.seeds == Some(0) {
         return Err(Failure::usage("--seeds 0: there must be at least one"));
     }
-    let own = match &args.settings {
+    let (origin, own) = match &args.settings {
         Some(path) => {
             let read = std::fs::read_to_string(path);
-            Some(read.map_err(|e| Failure::data(format!("{}: {e}", path.display())))?)
+            let own = read.map_err(|e| Failure::data(format!("{}: {e}", path.display())))?;
+            (path.display().to_string(), Some(own))
         }
-        None => None,
+        None => (format!("experiments/{name}.toml"), None),
     };
-    let study = Study::parse(name, own.as_deref().unwrap_or(text))?.sized(args.quick);
+    let study = Study::parse(name, &origin, own.as_deref().unwrap_or(text))?.sized(args.quick);
     let runs = if args.quick { args.runs.join("quick") } else { args.runs.clone() };
     let options = study::Options {
         only: args.only.clone(),

@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) best: Option<Best>,
     /// The best score of the average so far, on validation data.
     pub(super) best_average: Option<f64>,
+    /// Predictions in the average when it was last judged.
+    pub(super) judged: u64,
     /// Evaluations since the best.
     pub(super) stale: u64,
     warned: Warned,

@@ -61,25 +61,30 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
         let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
         let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
         let better = before.is_none_or(|before| now < before);
-        let average = evaluation.averaged.and_then(|average| average.scores.validation);
-        let average = average.as_ref().map(by);
         let rule = self.experiment.early_stopping.map(|rule| rule.by).unwrap_or_default();
-        let fresh = match rule {
-            Judged::Last => better,
+        match rule {
+            Judged::Last => self.lose_patience(!better),
             Judged::Averaged => {
-                let before = self.state.best_average;
-                average.is_none_or(|now| before.is_none_or(|before| now < before))
+                let average = evaluation.averaged.filter(|a| a.count > self.state.judged);
+                let score = average.and_then(|average| Some((average.count, average.scores.validation?)));
+                if let Some((count, score)) = score {
+                    let (now, before) = (by(&score), self.state.best_average);
+                    self.lose_patience(before.is_some_and(|before| now >= before));
+                    self.state.best_average = Some(before.map_or(now, |before| now.min(before)));
+                    self.state.judged = count;
+                }
             }
-        };
-        self.state.stale = if fresh { 0 } else { self.state.stale + 1 };
-        let best_average = self.state.best_average.into_iter().chain(average);
-        self.state.best_average = best_average.reduce(f64::min);
+        }
         if better {
             let Evaluation { step, epoch, last: scores, .. } = *evaluation;
             self.state.best = Some(Best { step, epoch, scores });
             log.folder.save_best(&self.chain.checkpoint()?)?;
         }
         Ok(())
+    }
+
+    fn lose_patience(&mut self, stale: bool) {
+        self.state.stale = if stale { self.state.stale + 1 } else { 0 };
     }
 
     pub(super) fn finish(&mut self) -> Result<Summary> {

@@ -6,6 +6,8 @@
 //! compiled for every instruction set and chosen at run time; chunks are spread over threads. Chunks
 //! are fixed by the layout alone, and what they sum is added in their order: the number of threads
 //! never shows in the result.
+//!
+//! Numbers that are next to nothing count as zero, see [`Least`].
 
 use crate::error::Result;
 use crate::layout::Layout;
@@ -70,6 +72,31 @@ pub(crate) struct Block<F, const S: usize> {
     pub filled: usize,
 }
 
+/// What is smaller than this counts as zero.
+///
+/// Processors are a hundred times slower with subnormal numbers, and such numbers come of themselves:
+/// where the data say nothing about a parameter (a pixel that is always black), its prior lets it decay
+/// for ever, and so do averages of its gradients, until the last bit that no factor can shrink.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Least<F> {
+    /// Of an element of the gradient, whose square is to be a normal number, and a thousandth of it.
+    pub gradient: F,
+    /// Of an element of the state, which is to be one after a factor of a tenth.
+    pub state: F,
+}
+
+impl<F: Real> Least<F> {
+    #[inline(always)]
+    fn new() -> Self {
+        /// Room for the factors of a step.
+        const ROOM: f64 = 100.0;
+        Least {
+            gradient: F::from_f64(ROOM * F::LEAST_NORMAL.sqrt()),
+            state: F::from_f64(ROOM * F::LEAST_NORMAL),
+        }
+    }
+}
+
 /// A block of [`BLOCK`] elements where it lies in memory. The gradient is the raw one; of the
 /// preparation only the factors of theta are left to do.
 pub(crate) struct WholeBlock<'a, F> {
@@ -78,6 +105,7 @@ pub(crate) struct WholeBlock<'a, F> {
     /// Coefficient of theta from a Gaussian prior.
     pub ridge: F,
     pub zeta: &'a [F; BLOCK],
+    pub least: Least<F>,
     /// Unused slots are empty.
     pub state: [&'a mut [F]; MAX_SLOTS],
 }
@@ -336,6 +364,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
         let writes = K::writes(scalars);
         let counter = pass.stream.counter(pass.draw, chunk.segment);
         let len = chunk.range.len();
+        let least = Least::<F>::new();
 
         // Stays at zero as long as every number is finite: 0 * x is NaN for the others.
         let mut health = Lane::splat(F::ZERO);
@@ -369,7 +398,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
                     if slot.is_empty() { Default::default() } else { &mut slot[here.clone()] }
                 });
                 let ridge = preparation.ridge;
-                let block = WholeBlock { theta, gradient, ridge, zeta: &zeta.0, state };
+                let block = WholeBlock { theta, gradient, ridge, zeta: &zeta.0, least, state };
                 K::update_whole(scalars, block, &mut health_of_whole.0);
                 done += BLOCK;
             }
@@ -388,6 +417,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
             for k in 0..S {
                 if !lanes.state[k].is_empty() {
                     load(&mut block.state[k], &lanes.state[k][here.clone()]);
+                    clean(&mut block.state[k], least.state);
                 }
             }
             if noisy {
@@ -399,6 +429,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
                 load(&mut block.zeta, &zeta.0[within..within + LANE]);
             }
             prepare(preparation, &block.theta, &mut block.f);
+            clean(&mut block.f, least.gradient);
             pass.kernel.update(scalars, &mut block);
 
             // What pads the last lane is nobody's number.
@@ -443,6 +474,14 @@ fn store<F: Real>(to: &mut [F], lane: &Lane<F>) {
             let len = to.len();
             to.copy_from_slice(&lane.0[..len]);
         }
+    }
+}
+
+/// Makes zeros of what counts as zero.
+#[inline(always)]
+fn clean<F: Real>(lane: &mut Lane<F>, least: F) {
+    for i in 0..LANE {
+        lane[i] = lane[i].from_least(least);
     }
 }
 

@@ -793,6 +793,29 @@ mod tests {
         }
     }
 
+    /// Where the data are silent the prior shrinks a parameter for ever; numbers that are slow to
+    /// compute with must not come of it. Without a bound, RMSprop's v ends at the least of all numbers,
+    /// which no factor above a half makes smaller.
+    #[test]
+    fn what_decays_ends_at_zero_and_not_among_the_subnormal_numbers() {
+        const STEPS: usize = 20_000;
+        for algorithm in algorithms() {
+            let mut stepper: Stepper<f32> = Stepper::new(algorithm, &target(200), 3, 0).unwrap();
+            let mut theta: Vec<f32> = (0..200).map(|i| (i as f32).sin() * 1e-3).collect();
+            let silence = vec![0.0; theta.len()];
+            for _ in 0..STEPS {
+                stepper.step(&mut theta, &silence).unwrap();
+            }
+            let name = stepper.algorithm().name();
+            let slow = |values: &[f32]| values.iter().filter(|x| x.is_subnormal()).count();
+            assert_eq!(slow(&theta), 0, "{name}: theta");
+            for (slot, values) in stepper.state() {
+                assert_eq!(slow(values), 0, "{name}: {slot}");
+            }
+        }
+        assert_eq!(f32::from_bits(1) * 0.9, f32::from_bits(1));
+    }
+
     /// A table of exactly as many entries as there are parameters, over several segments.
     #[test]
     fn a_metric_sees_the_parameters_it_is_asked_about_and_no_others() {

@@ -1,20 +1,35 @@
 //! What runs will cost, before they begin.
 
-use super::ledger::Ledgers;
+use super::ledger::{Ledgers, Role};
 use super::schema::{Place, Study};
+use crate::experiment::Experiment;
 use santa::stats::Moments;
 
-/// Seconds that a pass over a column's data takes on one thread: as measured in finished runs, else as
-/// the file says.
-pub fn seconds_per_epoch(study: &Study, ledgers: &Ledgers, place: &Place) -> f64 {
-    let measured = ledgers.all().filter(|(there, entry)| {
-        there.column == place.column && there.protocol == place.protocol && entry.epochs > 0.0
+/// Seconds that a run takes on one thread: by the finished runs of its kind, else by what the file says.
+pub fn seconds(
+    study: &Study,
+    ledgers: &Ledgers,
+    place: &Place,
+    role: Role,
+    experiment: &Experiment,
+) -> f64 {
+    let alike = ledgers.all().filter(|(there, entry)| {
+        there.column == place.column
+            && there.protocol == place.protocol
+            && entry.role == role
+            && entry.epochs > 0.0
     });
-    let measured: Moments = measured.map(|(_, entry)| entry.seconds / entry.epochs).collect();
-    match measured.count() {
-        0 => study.column(place).seconds_per_epoch,
+    let measured: Moments = alike.map(|(_, entry)| entry.seconds / entry.epochs).collect();
+    let per_epoch = match measured.count() {
+        0 => {
+            let column = study.column(place);
+            // The file speaks of all data.
+            let share = experiment.data.training_size() as f64 / column.examples as f64;
+            column.seconds_per_epoch * share.min(1.0)
+        }
         _ => measured.mean(),
-    }
+    };
+    experiment.epochs as f64 * per_epoch
 }
 
 /// A span of time for people.

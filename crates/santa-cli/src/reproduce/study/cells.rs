@@ -51,6 +51,9 @@ pub struct Cell {
     pub momentum: Option<(f64, f64)>,
     /// Seconds of a run, on one thread.
     pub seconds: Option<f64>,
+    /// Runs behind `mean`, `last`, `averaged` and `best`, in this order.
+    #[serde(skip)]
+    pub counts: [usize; 4],
 }
 
 /// Against which the others are tested.
@@ -71,7 +74,7 @@ pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<
         let score = prediction(entry, tuning.by, study.row(place).sampler);
         let Some(score) = score.and_then(|scores| scores.validation) else { continue };
         let rank = (value(study.score(&place.column), &score), score.nll);
-        if best.as_ref().is_none_or(|(best, _)| rank < *best) {
+        if rank.0.is_finite() && best.as_ref().is_none_or(|(best, _)| rank < *best) {
             best = Some((rank, fields));
         }
     }
@@ -102,11 +105,10 @@ pub fn finished<'a>(
     study: &Study,
     ledgers: &'a Ledgers,
     place: &Place,
-    seeds: Option<u64>,
 ) -> Result<Vec<&'a Entry>> {
     let Some(fields) = chosen(study, ledgers, place)? else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
-    for seed in study.seeds(place, seeds) {
+    for seed in ledgers.seeds(place) {
         let key = key_of(&study.run(place, &fields, seed)?.resolve()?)?;
         entries.extend(ledgers.find(place, Role::Run, &key));
     }
@@ -132,22 +134,23 @@ fn moments(values: &BySeed) -> (Option<f64>, Option<f64>) {
 }
 
 /// All cells, quoted ones too.
-pub fn cells(study: &Study, ledgers: &Ledgers, seeds: Option<u64>) -> Result<Vec<Cell>> {
+pub fn cells(study: &Study, ledgers: &Ledgers) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     for place in study.places() {
-        let entries = finished(study, ledgers, &place, seeds)?;
+        let entries = finished(study, ledgers, &place)?;
         let protocol = study.protocol(&place);
         let scores = |which| by_seed(study, &place, &entries, which);
-        let shown = scores(protocol.shows);
-        let (mean, sd) = moments(&shown);
-        let (last, last_sd) = moments(&scores(Prediction::Last));
-        let (averaged, averaged_sd) = moments(&scores(Prediction::Averaged));
-        let (best, best_sd) = moments(&scores(Prediction::Best));
+        let kinds = [protocol.shows, Prediction::Last, Prediction::Averaged, Prediction::Best];
+        let kinds = kinds.map(scores);
+        let counts = kinds.each_ref().map(Vec::len);
+        let [(mean, sd), (last, last_sd), (averaged, averaged_sd), (best, best_sd)] =
+            kinds.each_ref().map(moments);
+        let [shown, ..] = kinds;
         let santa = Place { row: SANTA.into(), ..place.clone() };
         let rival = place.row != SANTA && study.rows.iter().any(|(name, _)| name == SANTA);
         let p = match rival && study.places().contains(&santa) {
             true => {
-                let theirs = finished(study, ledgers, &santa, seeds)?;
+                let theirs = finished(study, ledgers, &santa)?;
                 let theirs = by_seed(study, &santa, &theirs, protocol.shows);
                 let pair = |(seed, x): &(u64, f64)| {
                     let (_, other) = theirs.iter().find(|(other, _)| other == seed)?;
@@ -157,7 +160,8 @@ pub fn cells(study: &Study, ledgers: &Ledgers, seeds: Option<u64>) -> Result<Vec
             }
             false => None,
         };
-        let seconds: Moments = entries.iter().map(|entry| entry.seconds).collect();
+        let whole = entries.iter().filter(|entry| entry.diverged.is_none());
+        let seconds: Moments = whole.map(|entry| entry.seconds).collect();
         cells.push(Cell {
             row: place.row.clone(),
             column: place.column.clone(),
@@ -177,6 +181,7 @@ pub fn cells(study: &Study, ledgers: &Ledgers, seeds: Option<u64>) -> Result<Vec
             chosen: entries.first().map(|entry| entry.chosen.clone()).unwrap_or_default(),
             momentum: entries.first().and_then(|entry| entry.momentum),
             seconds: (seconds.count() > 0).then(|| seconds.mean()),
+            counts,
         });
     }
     cells.extend(quoted(study));
@@ -208,6 +213,7 @@ fn quoted(study: &Study) -> Vec<Cell> {
                 chosen: Default::default(),
                 momentum: None,
                 seconds: None,
+                counts: [0; 4],
             });
         }
     }

@@ -8,11 +8,11 @@ use toml::{Table, Value};
 impl Study {
     /// The settings that a row may try; one of nothing where there is nothing to choose.
     pub fn grid(&self, place: &Place) -> Vec<Fields> {
-        let special = self.special(place).search;
-        let general = self.settings(place).map(|settings| settings.search.clone());
-        let search = if special.is_empty() { general.unwrap_or_default() } else { special };
+        let special = self.special(place).map(|special| &special.search);
+        let special = special.filter(|search| !search.is_empty());
+        let search = special.or_else(|| Some(&self.settings(place)?.search));
         let mut grid: Vec<Fields> = vec![Vec::new()];
-        for (key, values) in &search {
+        for (key, values) in search.into_iter().flatten() {
             let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
             let with = |fields: &Fields| {
                 let add = |value: &Value| {
@@ -36,7 +36,7 @@ impl Study {
         let tuning = tuning.ok_or_else(|| Failure::system("a trial where nothing is chosen"))?;
         let mut draft = self.draft(place, fields)?;
         insert_all(&mut draft, &tuning.set)?;
-        if let Some(set) = tuning.columns.get(&place.column).and_then(Value::as_table) {
+        if let Some(set) = tuning.columns.get(&place.column) {
             insert_all(&mut draft, set)?;
         }
         draft.insert("evaluation.test", Value::Boolean(false), "tuning")?;
@@ -50,17 +50,23 @@ impl Study {
     }
 
     fn draft(&self, place: &Place, fields: &Fields) -> Result<Draft> {
-        let Place { protocol, column, row } = place;
+        let Place { protocol: rule, column, row } = place;
         let mut table = self.experiment.clone();
-        table.insert("name".into(), Value::String(format!("{}-{column}-{protocol}", self.name)));
+        table.insert("name".into(), Value::String(format!("{}-{column}-{rule}", self.name)));
         let mut draft =
             Draft::from_table(&format!("experiments/{}.toml ({row})", self.name), table);
         insert_all(&mut draft, &self.column(place).set)?;
-        insert_all(&mut draft, &self.protocol(place).set)?;
+        let protocol = self.protocol(place);
+        insert_all(&mut draft, &protocol.set)?;
+        if let Some(set) = protocol.columns.get(column) {
+            insert_all(&mut draft, set)?;
+        }
         if let Some(settings) = self.settings(place) {
             insert_all(&mut draft, &settings.set)?;
         }
-        insert_all(&mut draft, &self.special(place).set)?;
+        if let Some(special) = self.special(place) {
+            insert_all(&mut draft, &special.set)?;
+        }
         for (key, value) in fields {
             draft.insert(key, value.clone(), key)?;
         }
@@ -70,7 +76,7 @@ impl Study {
     fn finish(&self, mut draft: Draft, place: &Place, seed: u64) -> Result<Draft> {
         if self.small {
             insert_all(&mut draft, &self.quick.set)?;
-            if let Some(set) = self.quick.of.get(&place.column).and_then(Value::as_table) {
+            if let Some(set) = self.quick.of.get(&place.column) {
                 insert_all(&mut draft, set)?;
             }
         }

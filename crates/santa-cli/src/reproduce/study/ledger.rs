@@ -5,7 +5,6 @@ use super::curves::Curve;
 use super::schema::{Fields, Place};
 use crate::experiment::{Checkpoints, Experiment};
 use crate::failure::{Failure, Result};
-use crate::run::folder::write;
 use crate::run::machine::machine;
 use crate::run::record::{Machine, QUANTILES, Record, Scores};
 use crate::run::stored::StoredRun;
@@ -13,6 +12,8 @@ use crate::train::fleet::Outcome;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A finished run.
@@ -120,7 +121,12 @@ pub fn key_of(experiment: &Experiment) -> Result<String> {
     (plain.name, plain.description, plain.log_every) = Default::default();
     plain.optimizer.name.clear();
     plain.checkpoints = Checkpoints { every: 1, keep: 1 };
-    let digest = Sha256::digest(plain.to_toml()?.as_bytes());
+    digest(&plain)
+}
+
+/// The same of all that is written in its folder.
+pub fn digest(experiment: &Experiment) -> Result<String> {
+    let digest = Sha256::digest(experiment.to_toml()?.as_bytes());
     Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -135,18 +141,8 @@ impl Ledgers {
     pub fn read(folder: &Path, places: &[Place]) -> Result<Self> {
         let mut ledgers = Ledgers { folder: folder.into(), entries: HashMap::new() };
         for place in places {
-            let path = ledgers.path(place);
-            if !path.exists() {
-                continue;
-            }
-            let wrong = |e: &dyn std::fmt::Display| {
-                Failure::data(format!("{}: {e}", path.display()))
-                    .hint("remove the damaged line: its run will be made again")
-            };
-            let text = std::fs::read_to_string(&path).map_err(|e| wrong(&e))?;
-            let lines = text.lines().filter(|line| !line.trim().is_empty());
-            let entries = lines.map(|line| serde_json::from_str(line).map_err(|e| wrong(&e)));
-            ledgers.entries.insert(place.clone(), entries.collect::<Result<_>>()?);
+            let entries = entries(&ledgers.path(place))?;
+            ledgers.entries.insert(place.clone(), entries);
         }
         Ok(ledgers)
     }
@@ -167,20 +163,53 @@ impl Ledgers {
         self.entries.iter().flat_map(|(place, entries)| entries.iter().map(move |e| (place, e)))
     }
 
-    /// Writes a run down.
+    /// The seeds of a cell's runs, in order; some may be of settings that are no longer chosen.
+    pub fn seeds(&self, place: &Place) -> Vec<u64> {
+        let runs = self.entries.get(place).into_iter().flatten();
+        let runs = runs.filter(|entry| entry.role == Role::Run);
+        let mut seeds: Vec<u64> = runs.map(|entry| entry.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+
+    /// Writes a run down, at the end of its file: another process may write there as well.
     pub fn push(&mut self, place: &Place, entry: Entry) -> Result<()> {
         let path = self.path(place);
-        let entries = self.entries.entry(place.clone()).or_default();
-        entries.push(entry);
-        let mut text = String::new();
-        for entry in entries {
-            text += &serde_json::to_string(entry).map_err(Failure::system)?;
-            text.push('\n');
-        }
+        let failed = |e: std::io::Error| Failure::system(format!("writing {}: {e}", path.display()));
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)
-                .map_err(|e| Failure::system(format!("making {}: {e}", parent.display())))?;
+            std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        write(&path, text.as_bytes())
+        let mut line = serde_json::to_string(&entry).map_err(Failure::system)?;
+        line.push('\n');
+        // A line that was cut off is closed, so that it does no harm to this one.
+        if std::fs::read(&path).is_ok_and(|bytes| bytes.last().is_some_and(|b| *b != b'\n')) {
+            line.insert(0, '\n');
+        }
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
+        file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(failed)?;
+        self.entries.entry(place.clone()).or_default().push(entry);
+        Ok(())
     }
+}
+
+/// The entries of a file; of one that is not there, none. A last line that was cut off is left out.
+fn entries(path: &Path) -> Result<Vec<Entry>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let wrong = |e: String| {
+        Failure::data(format!("{}{e}", path.display()))
+            .hint("remove the damaged line: its run will be made again")
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!(": {e}")))?;
+    let mut entries = Vec::new();
+    for (i, line) in text.split_inclusive('\n').enumerate() {
+        match serde_json::from_str(line) {
+            Ok(entry) => entries.push(entry),
+            Err(_) if line.trim().is_empty() || !line.ends_with('\n') => (),
+            Err(error) => return Err(wrong(format!(", line {}: {error}", i + 1))),
+        }
+    }
+    Ok(entries)
 }

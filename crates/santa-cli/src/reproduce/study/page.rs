@@ -3,7 +3,6 @@
 use super::cells::{Cell, finished};
 use super::curves::{self, Family};
 use super::ledger::Ledgers;
-use super::runs::Options;
 use super::schema::{Place, Prediction, Protocol, Quantity, Study};
 use crate::commands::table::Table;
 use crate::data::Library;
@@ -18,7 +17,6 @@ pub fn write_all(
     study: &Study,
     ledgers: &Ledgers,
     cells: &[Cell],
-    options: &Options,
     library: &Library,
     folder: &Path,
 ) -> Result<()> {
@@ -30,7 +28,7 @@ pub fn write_all(
     write(&folder.join("table.md"), markdown(study, cells).as_bytes())?;
     for (column, _) in &study.columns {
         for (protocol, _) in &study.protocols {
-            let figure = figure(study, ledgers, options, library, column, protocol)?;
+            let figure = figure(study, ledgers, library, column, protocol)?;
             if let Some(figure) = figure {
                 let name = format!("curves-{column}-{protocol}.svg");
                 write(&folder.join(name), figure.as_bytes())?;
@@ -132,7 +130,7 @@ fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
             let cell = here.iter().find(|cell| cell.row == *name && cell.column == *column);
             let paper = row.paper(column).map_or("-".into(), |x| format!("{x:.2}"));
             line.extend(quoted(column).then_some(paper));
-            line.push(cell.map_or("-".into(), |cell| show(cell, (cell.mean, cell.sd))));
+            line.push(cell.map_or("-".into(), |cell| show(cell, 0, (cell.mean, cell.sd))));
         }
         table.row(line);
     }
@@ -152,9 +150,9 @@ fn details(study: &Study, cells: &[&Cell]) -> Table {
     for cell in cells {
         let label = study.rows.iter().find(|(name, _)| *name == cell.row);
         let mut line = vec![label.map_or(cell.row.clone(), |(_, row)| row.label.clone())];
-        line.push(show(cell, (cell.last, cell.last_sd)));
-        line.push(show(cell, (cell.averaged, cell.averaged_sd)));
-        line.extend(has_best.then(|| show(cell, (cell.best, cell.best_sd))));
+        line.push(show(cell, 1, (cell.last, cell.last_sd)));
+        line.push(show(cell, 2, (cell.averaged, cell.averaged_sd)));
+        line.extend(has_best.then(|| show(cell, 3, (cell.best, cell.best_sd))));
         line.push(match cell.p {
             Some(p) if p < 1e-3 => "<0.001".into(),
             Some(p) => format!("{p:.3}"),
@@ -168,13 +166,13 @@ fn details(study: &Study, cells: &[&Cell]) -> Table {
     table
 }
 
-/// Mean, spread, and how many runs.
-fn show(cell: &Cell, value: (Option<f64>, Option<f64>)) -> String {
+/// Mean, spread, and how many runs are behind them: `kind` is the place in [`Cell::counts`].
+fn show(cell: &Cell, kind: usize, value: (Option<f64>, Option<f64>)) -> String {
     let lost = match cell.diverged {
         0 => String::new(),
         lost => format!(", {lost} diverged"),
     };
-    let seeds = cell.seeds;
+    let seeds = cell.counts[kind];
     match value {
         (Some(mean), Some(sd)) => format!("{mean:.3} ± {sd:.3} ({seeds}{lost})"),
         (Some(mean), None) => format!("{mean:.3} ({seeds}{lost})"),
@@ -208,7 +206,6 @@ fn choices(study: &Study, cells: &[Cell], protocol: &str) -> String {
 fn figure(
     study: &Study,
     ledgers: &Ledgers,
-    options: &Options,
     library: &Library,
     column: &str,
     protocol: &str,
@@ -220,7 +217,7 @@ fn figure(
         if !study.places().contains(&place) {
             continue;
         }
-        let entries = finished(study, ledgers, &place, options.seeds)?;
+        let entries = finished(study, ledgers, &place)?;
         let curves: Vec<_> = entries.iter().filter_map(|entry| entry.curve.as_ref()).collect();
         let theirs = study.column(&place).authors_curves.get(row).and_then(toml::Value::as_str);
         let is_theirs = study.protocol(&place).shows == Prediction::Best;

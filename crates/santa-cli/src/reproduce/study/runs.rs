@@ -1,13 +1,13 @@
 //! Making the runs of a study that are not made yet.
 
-use super::budget::{duration, seconds_per_epoch};
+use super::budget::{duration, seconds};
 use super::cells::{Cell, cells, chosen};
-use super::ledger::{Entry, Ledgers, Role, key_of};
+use super::ledger::{Entry, Ledgers, Role, digest, key_of};
 use super::page;
 use super::schema::{Fields, Place, Study};
 use crate::console::Console;
 use crate::data::Library;
-use crate::experiment::Draft;
+use crate::experiment::{Draft, Experiment};
 use crate::failure::{Failure, Result};
 use crate::nearest::unknown;
 use crate::run::stored::file;
@@ -48,6 +48,9 @@ pub fn run(
     library: &Library,
     console: &Console,
 ) -> Result<Vec<Cell>> {
+    if options.jobs == 0 {
+        return Err(Failure::usage("--jobs 0: there must be at least one"));
+    }
     let places = select(study, &options.only)?;
     let folder = options.out.join(&study.name);
     let ledgers = Ledgers::read(&folder.join("runs"), &study.places())?;
@@ -57,9 +60,10 @@ pub fn run(
         false => work(study, &places, options, library, &ledgers, console),
     };
     // What is finished is shown, whatever came of the rest.
-    let ledgers = ledgers.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let cells = cells(study, &ledgers, options.seeds)?;
-    page::write_all(study, &ledgers, &cells, options, library, &folder)?;
+    // Another process may have been at work beside this one.
+    let ledgers = Ledgers::read(&folder.join("runs"), &study.places())?;
+    let cells = cells(study, &ledgers)?;
+    page::write_all(study, &ledgers, &cells, library, &folder)?;
     worked?;
     console.result(page::summary(study, &cells))?;
     console.note(format_args!("written to {}", folder.display()));
@@ -179,7 +183,7 @@ fn job(
     let Place { protocol, column, row } = place;
     // Other settings have another folder.
     let folder = options.runs.join(&study.name).join(protocol).join(column).join(row);
-    let folder = folder.join(format!("{name}-{}", &key[..6]));
+    let folder = folder.join(format!("{name}-{}", &digest(&experiment)?[..6]));
     let plan = Plan { draft, experiment, folder, tensorboard: false };
     Ok(Some(Job { place: place.clone(), role, fields, plan }))
 }
@@ -193,10 +197,11 @@ fn tell_budget(
     ledgers: &Ledgers,
     console: &Console,
 ) -> Result<()> {
-    let cost = |place: &Place, epochs: u64| {
-        epochs as f64 * seconds_per_epoch(study, ledgers, place) / options.jobs as f64
+    let cost = |place: &Place, role: Role, experiment: &Experiment| {
+        seconds(study, ledgers, place, role, experiment) / options.jobs as f64
     };
-    let trial_time = trials.iter().map(|job| cost(&job.place, job.plan.experiment.epochs)).sum();
+    let trial = |job: &Job| cost(&job.place, Role::Trial, &job.plan.experiment);
+    let trial_time = trials.iter().map(trial).fold(0.0, |a, b| a + b);
     let (mut count, mut time) = (0, 0.0);
     for place in places {
         // Which settings will be chosen does not matter for the cost.
@@ -209,7 +214,7 @@ fn tell_budget(
             let done = known && ledgers.find(place, Role::Run, &key_of(&experiment)?).is_some();
             if !done {
                 count += 1;
-                time += cost(place, experiment.epochs);
+                time += cost(place, Role::Run, &experiment);
             }
         }
     }

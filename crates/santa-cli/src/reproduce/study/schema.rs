@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// Rows, columns, protocols, and the fields of the experiments in each of their cells.
@@ -46,6 +47,8 @@ pub struct Column {
     pub label: String,
     /// What one pass over the data takes on one thread, before anything has been measured.
     pub seconds_per_epoch: f64,
+    /// How many data that are.
+    pub examples: usize,
     /// What is compared in it, if not what the others compare.
     #[serde(default)]
     pub(super) score: Option<Quantity>,
@@ -72,10 +75,13 @@ pub struct Protocol {
     pub(super) seeds: u64,
     /// The same for a column.
     #[serde(default)]
-    pub(super) seeds_of: Table,
+    pub(super) seeds_of: ByColumn<u64>,
     /// Fields of its runs.
     #[serde(default)]
     pub(super) set: Table,
+    /// The same for a column.
+    #[serde(default)]
+    pub(super) columns: ByColumn<Table>,
     /// How settings are chosen.
     #[serde(default)]
     pub tuning: Option<Tuning>,
@@ -103,7 +109,7 @@ pub struct Tuning {
     pub(super) trials: usize,
     /// The same for a column.
     #[serde(default)]
-    pub(super) trials_of: Table,
+    pub(super) trials_of: ByColumn<usize>,
     /// Seed of the trials.
     pub(super) seed: u64,
     /// Which prediction they are judged by.
@@ -113,7 +119,7 @@ pub struct Tuning {
     pub(super) set: Table,
     /// The same for a column.
     #[serde(default)]
-    pub(super) columns: Table,
+    pub(super) columns: ByColumn<Table>,
 }
 
 /// A way to learn.
@@ -125,8 +131,8 @@ pub struct Row {
     pub quoted: Option<String>,
     /// Whether the authors average its predictions.
     pub sampler: bool,
-    /// The paper's numbers, by column.
-    pub paper: Table,
+    /// The paper's numbers.
+    paper: ByColumn<f64>,
     /// Its settings, by protocol.
     pub(super) settings: Vec<(String, Settings)>,
 }
@@ -146,10 +152,25 @@ pub(super) struct Settings {
     pub(super) seeds: Option<u64>,
     /// The same three for some columns.
     #[serde(default)]
-    pub(super) columns: Table,
+    pub(super) columns: ByColumn<Special>,
     /// The only columns that it is for; all of them by default.
     #[serde(default)]
     pub(super) only: Vec<String>,
+}
+
+/// Settings of a row for one column.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Special {
+    /// Fields of its runs.
+    #[serde(default)]
+    pub(super) set: Table,
+    /// Values to choose among, in place of the row's.
+    #[serde(default)]
+    pub(super) search: Table,
+    /// Runs of the cell.
+    #[serde(default)]
+    pub(super) seeds: Option<u64>,
 }
 
 /// The small version.
@@ -164,7 +185,23 @@ pub(super) struct Quick {
     pub(super) set: Table,
     /// The same for a column.
     #[serde(default)]
-    pub(super) of: Table,
+    pub(super) of: ByColumn<Table>,
+}
+
+/// Something for some of the columns, by their names.
+type ByColumn<T> = BTreeMap<String, T>;
+
+/// The file, table by table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    score: Quantity,
+    experiment: Table,
+    columns: Table,
+    protocols: Table,
+    rows: Table,
+    quick: Quick,
 }
 
 /// Fields and their values, in the order of the file.
@@ -182,28 +219,29 @@ pub struct Place {
 }
 
 impl Study {
-    /// Reads the file of a study.
-    pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let origin = format!("experiments/{name}.toml");
+    /// Reads the file of a study; `origin` names it in messages.
+    pub fn parse(name: &str, origin: &str, text: &str) -> Result<Self> {
         let wrong = |e: toml::de::Error| Failure::usage(format!("{origin}: {e}"));
-        let mut file: Table = text.parse().map_err(wrong)?;
-        let mut take = |key: &str| {
-            file.remove(key).ok_or_else(|| Failure::usage(format!("{origin}: no `{key}`")))
-        };
-        let title = take("title")?.try_into().map_err(wrong)?;
-        let score = take("score")?.try_into().map_err(wrong)?;
-        let experiment = take("experiment")?.try_into().map_err(wrong)?;
-        let columns = named::<Column>(take("columns")?).map_err(wrong)?;
-        let protocols = named::<Protocol>(take("protocols")?).map_err(wrong)?;
+        let file: File = toml::from_str(text).map_err(wrong)?;
+        let protocols = named::<Protocol>(file.protocols).map_err(wrong)?;
         let mut rows = Vec::new();
-        for (name, row) in named::<Table>(take("rows")?).map_err(wrong)? {
-            rows.push((name, Row::read(row, &protocols).map_err(wrong)?));
+        for (name, row) in named::<Table>(file.rows).map_err(wrong)? {
+            let row = Row::read(row, &protocols);
+            rows.push((name.clone(), row.map_err(|e| wrong(e).within(name))?));
         }
-        let quick = take("quick")?.try_into().map_err(wrong)?;
-        let (name, small) = (name.to_string(), false);
-        let study =
-            Study { name, title, score, experiment, columns, protocols, rows, quick, small };
-        study.check(&origin)?;
+        let study = Study {
+            name: name.into(),
+            title: file.title,
+            score: file.score,
+            experiment: file.experiment,
+            columns: named(file.columns).map_err(wrong)?,
+            protocols,
+            rows,
+            quick: file.quick,
+            small: false,
+        };
+        let checked = study.check_columns().and_then(|()| study.check_trials());
+        checked.map_err(|text| Failure::usage(format!("{origin}: {text}")))?;
         Ok(study)
     }
 
@@ -221,21 +259,55 @@ impl Study {
         self.small
     }
 
+    /// Every column that is spoken of is there.
+    fn check_columns(&self) -> std::result::Result<(), String> {
+        let mut named: Vec<&String> = self.quick.columns.iter().collect();
+        named.extend(self.quick.of.keys());
+        for (_, protocol) in &self.protocols {
+            named.extend(protocol.seeds_of.keys().chain(protocol.columns.keys()));
+            if let Some(tuning) = &protocol.tuning {
+                named.extend(tuning.trials_of.keys().chain(tuning.columns.keys()));
+            }
+        }
+        for (_, row) in &self.rows {
+            named.extend(row.paper.keys());
+            for (_, settings) in &row.settings {
+                named.extend(settings.columns.keys().chain(&settings.only));
+            }
+        }
+        let column = |name: &str| self.columns.iter().find(|(other, _)| other == name);
+        if let Some(name) = named.into_iter().find(|name| column(name).is_none()) {
+            return Err(format!("there is no column `{name}`"));
+        }
+        for (name, source) in self.columns.iter().filter_map(|(n, c)| Some((n, c.chosen_on.as_ref()?))) {
+            match column(source) {
+                None => return Err(format!("`{name}` is chosen on `{source}`, which is no column")),
+                Some((_, column)) if column.chosen_on.is_some() => {
+                    return Err(format!("`{name}` is chosen on `{source}`, which has no trials"));
+                }
+                Some(_) if self.quick.columns.contains(name) && !self.quick.columns.contains(source) => {
+                    return Err(format!("quick: `{name}` needs `{source}`, which it is chosen on"));
+                }
+                Some(_) => (),
+            }
+        }
+        Ok(())
+    }
+
     /// Every row has as many trials as its protocol says.
-    fn check(&self, origin: &str) -> Result<()> {
+    fn check_trials(&self) -> std::result::Result<(), String> {
         for place in self.places() {
             let Some(tuning) = &self.protocol(&place).tuning else { continue };
             if self.column(&place).chosen_on.is_some() {
                 continue;
             }
             let found = self.grid(&place).len();
-            let own = tuning.trials_of.get(&place.column).and_then(Value::as_integer);
-            let due = own.map_or(tuning.trials, |n| n as usize);
+            let due = *tuning.trials_of.get(&place.column).unwrap_or(&tuning.trials);
             if found != due {
                 let Place { protocol, column, row } = &place;
-                return Err(Failure::usage(format!(
-                    "{origin}: {row} has {found} settings to try in {column} ({protocol}), not {due}"
-                )));
+                return Err(format!(
+                    "{row} has {found} settings to try in {column} ({protocol}), not {due}"
+                ));
             }
         }
         Ok(())
@@ -285,18 +357,18 @@ impl Study {
     }
 
     /// What a row says about a column in particular.
-    pub(super) fn special(&self, place: &Place) -> Settings {
-        let columns = self.settings(place).and_then(|settings| settings.columns.get(&place.column));
-        columns.and_then(|value| value.clone().try_into().ok()).unwrap_or_default()
+    pub(super) fn special(&self, place: &Place) -> Option<&Special> {
+        self.settings(place)?.columns.get(&place.column)
     }
 
     /// Seeds of a cell's runs.
     pub fn seeds(&self, place: &Place, asked: Option<u64>) -> std::ops::RangeInclusive<u64> {
         let protocol = self.protocol(place);
-        let of_column = protocol.seeds_of.get(&place.column).and_then(Value::as_integer);
-        let own = self.special(place).seeds.or(self.settings(place).and_then(|s| s.seeds));
-        let seeds = asked.or(self.small.then_some(1)).or(own);
-        1..=seeds.unwrap_or(of_column.map_or(protocol.seeds, |n| n.unsigned_abs()))
+        let own = self.special(place).and_then(|special| special.seeds);
+        let own = own.or_else(|| self.settings(place)?.seeds);
+        let own = own.or_else(|| protocol.seeds_of.get(&place.column).copied());
+        let small = self.small.then_some(1);
+        1..=asked.or(small).or(own).unwrap_or(protocol.seeds)
     }
 }
 
@@ -320,7 +392,7 @@ impl Row {
             #[serde(default)]
             sampler: bool,
             #[serde(default)]
-            paper: Table,
+            paper: ByColumn<f64>,
         }
         let Rest { label, quoted, sampler, paper } = Value::Table(table).try_into()?;
         Ok(Row { label, quoted, sampler, paper, settings })
@@ -328,15 +400,14 @@ impl Row {
 
     /// The paper's number in a column.
     pub fn paper(&self, column: &str) -> Option<f64> {
-        self.paper.get(column).and_then(Value::as_float)
+        self.paper.get(column).copied()
     }
 }
 
 /// The entries of a table, by name, in the order of the file.
 fn named<T: DeserializeOwned>(
-    value: Value,
+    table: Table,
 ) -> std::result::Result<Vec<(String, T)>, toml::de::Error> {
-    let table: Table = value.try_into()?;
     table.into_iter().map(|(name, value)| Ok((name, value.try_into()?))).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::run::record::{Score, Scores};
 use crate::train::{Plan, check};
 
 fn study((name, text): (&str, &str)) -> Study {
-    Study::parse(name, text).unwrap()
+    Study::parse(name, name, text).unwrap()
 }
 
 fn place(protocol: &str, column: &str, row: &str) -> Place {
@@ -55,7 +55,7 @@ fn trials_hold_data_out_and_leave_the_test_data_alone() {
 fn a_row_with_more_to_try_than_the_others_is_refused() {
     let unfair =
         TABLE1.1.replacen("\"prior.precision\" = [10.0, 20.0]", "\"prior.precision\" = [10.0]", 1);
-    let refused = Study::parse("table1", &unfair).unwrap_err().to_string();
+    let refused = Study::parse("table1", "table1", &unfair).unwrap_err().to_string();
     assert!(refused.contains("not 8"), "{refused}");
 }
 
@@ -105,7 +105,7 @@ fn the_best_trial_is_chosen_once_all_are_finished_and_stored_runs_make_the_cell(
     let other = study.run(&place, &grid[0], 3).unwrap().resolve().unwrap();
     ledgers.push(&place, entry(&other, Role::Run, 0.5)).unwrap();
     let read = Ledgers::read(folder.path(), &study.places()).unwrap();
-    let cells = cells(&study, &read, None).unwrap();
+    let cells = cells(&study, &read).unwrap();
     let of = |row: &str, protocol: &str| {
         cells.iter().find(|c| c.row == row && c.protocol == protocol).unwrap().clone()
     };

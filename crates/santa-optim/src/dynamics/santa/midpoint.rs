@@ -3,13 +3,13 @@
 //! memory. The same numbers, up to rounding, as the general update in `kernel.rs`.
 
 use super::kernel::{Noise, Scalars, half_damping, root_metric};
-use crate::dynamics::engine::WholeBlock;
+use crate::dynamics::engine::{Least, WholeBlock};
 use crate::real::{BLOCK, Real};
 
 /// Updates a block; see [`Kernel::update_whole`](crate::dynamics::engine::Kernel::update_whole).
 #[inline(always)]
 pub(super) fn update<F: Real>(s: &Scalars<F>, block: WholeBlock<'_, F>, health: &mut [F; BLOCK]) {
-    let WholeBlock { theta, gradient, ridge, zeta, state: [u, shift, v, _] } = block;
+    let WholeBlock { theta, gradient, ridge, zeta, least, state: [u, shift, v, _] } = block;
     let (Some(u), Some(shift)) = (u.first_chunk_mut(), shift.first_chunk_mut()) else { return };
     let mut none = [F::ZERO; BLOCK];
     let v = v.first_chunk_mut().unwrap_or(&mut none);
@@ -17,7 +17,7 @@ pub(super) fn update<F: Real>(s: &Scalars<F>, block: WholeBlock<'_, F>, health: 
     // A macro, not a function pointer: every instance must be inlined.
     macro_rules! run {
         ($exploring:literal, $metric:ident) => {
-            midpoint::<F, $exploring, $metric>(s, ridge, theta, gradient, zeta, u, shift, v, health)
+            midpoint::<F, $exploring, $metric>(s, ridge, least, theta, gradient, zeta, u, shift, v, health)
         };
     }
     match (exploring, s.metric.keeps_history(), s.metric_moves) {
@@ -41,6 +41,7 @@ const IDENTITY: u8 = 2;
 fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
     s: &Scalars<F>,
     ridge: F,
+    least: Least<F>,
     theta: &mut [F; BLOCK],
     gradient: &[F; BLOCK],
     zeta: &[F; BLOCK],
@@ -53,12 +54,12 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
     let infinity = F::from_f64(f64::INFINITY);
     let (floor, ceiling) = s.thermostat.bounds.unwrap_or((-infinity, infinity));
     for i in 0..BLOCK {
-        let f = ridge.fma(theta[i], gradient[i]);
+        let f = ridge.fma(theta[i], gradient[i]).from_least(least.gradient);
         let mut check = F::ZERO;
         let g = if METRIC == IDENTITY {
             F::ONE
         } else {
-            let mut v_i = v[i];
+            let mut v_i = v[i].from_least(least.state);
             if METRIC == MOVES {
                 v_i = s.sigma.fma(v_i, s.one_minus_sigma * f * f);
                 v[i] = v_i;
@@ -73,7 +74,7 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
         if EXPLORING {
             kick = sd.fma(zeta[i], kick);
         }
-        let u_i = u[i].fma(half_damping, kick) * half_damping;
+        let u_i = u[i].from_least(least.state).fma(half_damping, kick) * half_damping;
         u[i] = u_i;
         if EXPLORING {
             let heat = u_i.fma(u_i, -s.thermostat.target);
