@@ -66,7 +66,8 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
             Judged::Last => self.lose_patience(!better),
             Judged::Averaged => {
                 let average = evaluation.averaged.filter(|a| a.count > self.state.judged);
-                let score = average.and_then(|average| Some((average.count, average.scores.validation?)));
+                let score =
+                    average.and_then(|average| Some((average.count, average.scores.validation?)));
                 if let Some((count, score)) = score {
                     let (now, before) = (by(&score), self.state.best_average);
                     self.lose_patience(before.is_some_and(|before| now >= before));

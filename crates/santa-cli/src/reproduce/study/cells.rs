@@ -101,11 +101,7 @@ fn value(quantity: Quantity, score: &Score) -> f64 {
 }
 
 /// The finished runs of a cell, by seed.
-pub fn finished<'a>(
-    study: &Study,
-    ledgers: &'a Ledgers,
-    place: &Place,
-) -> Result<Vec<&'a Entry>> {
+pub fn finished<'a>(study: &Study, ledgers: &'a Ledgers, place: &Place) -> Result<Vec<&'a Entry>> {
     let Some(fields) = chosen(study, ledgers, place)? else { return Ok(Vec::new()) };
     let mut entries = Vec::new();
     for seed in ledgers.seeds(place) {

@@ -176,7 +176,8 @@ impl Ledgers {
     /// Writes a run down, at the end of its file: another process may write there as well.
     pub fn push(&mut self, place: &Place, entry: Entry) -> Result<()> {
         let path = self.path(place);
-        let failed = |e: std::io::Error| Failure::system(format!("writing {}: {e}", path.display()));
+        let failed =
+            |e: std::io::Error| Failure::system(format!("writing {}: {e}", path.display()));
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }

@@ -98,7 +98,9 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
             if !here.is_empty() {
                 text += &format!("\n### {}, {name}\n\n", settings.label);
                 text += &details(study, &here).markdown();
-                text += &format!("\n![Learning curves](curves-{column}-{name}.svg)\n");
+                if here.iter().any(|cell| cell.seeds > cell.diverged) {
+                    text += &format!("\n![Learning curves](curves-{column}-{name}.svg)\n");
+                }
             }
         }
         let chosen = choices(study, cells, name);
@@ -218,7 +220,8 @@ fn figure(
             continue;
         }
         let entries = finished(study, ledgers, &place)?;
-        let curves: Vec<_> = entries.iter().filter_map(|entry| entry.curve.as_ref()).collect();
+        let whole = entries.iter().filter(|entry| entry.diverged.is_none());
+        let curves: Vec<_> = whole.filter_map(|entry| entry.curve.as_ref()).collect();
         let theirs = study.column(&place).authors_curves.get(row).and_then(toml::Value::as_str);
         let is_theirs = study.protocol(&place).shows == Prediction::Best;
         let authors = theirs.filter(|_| is_theirs && !curves.is_empty()).and_then(|file| {

@@ -279,13 +279,20 @@ impl Study {
         if let Some(name) = named.into_iter().find(|name| column(name).is_none()) {
             return Err(format!("there is no column `{name}`"));
         }
-        for (name, source) in self.columns.iter().filter_map(|(n, c)| Some((n, c.chosen_on.as_ref()?))) {
+        for (name, source) in
+            self.columns.iter().filter_map(|(n, c)| Some((n, c.chosen_on.as_ref()?)))
+        {
             match column(source) {
-                None => return Err(format!("`{name}` is chosen on `{source}`, which is no column")),
+                None => {
+                    return Err(format!("`{name}` is chosen on `{source}`, which is no column"));
+                }
                 Some((_, column)) if column.chosen_on.is_some() => {
                     return Err(format!("`{name}` is chosen on `{source}`, which has no trials"));
                 }
-                Some(_) if self.quick.columns.contains(name) && !self.quick.columns.contains(source) => {
+                Some(_)
+                    if self.quick.columns.contains(name)
+                        && !self.quick.columns.contains(source) =>
+                {
                     return Err(format!("quick: `{name}` needs `{source}`, which it is chosen on"));
                 }
                 Some(_) => (),

@@ -6,6 +6,8 @@ use crate::experiment::Experiment;
 use crate::run::machine::machine;
 use crate::run::record::{Score, Scores};
 use crate::train::{Plan, check};
+use santa::dynamics::AuthorsRun;
+use santa::{InverseTemperature, Santa, Schedule, StepSize};
 
 fn study((name, text): (&str, &str)) -> Study {
     Study::parse(name, name, text).unwrap()
@@ -57,6 +59,75 @@ fn a_row_with_more_to_try_than_the_others_is_refused() {
         TABLE1.1.replacen("\"prior.precision\" = [10.0, 20.0]", "\"prior.precision\" = [10.0]", 1);
     let refused = Study::parse("table1", "table1", &unfair).unwrap_err().to_string();
     assert!(refused.contains("not 8"), "{refused}");
+}
+
+#[test]
+fn rows_of_a_column_differ_in_how_they_learn_and_not_in_what() {
+    for named in [TABLE1, TABLE2, ABLATION] {
+        let study = study(named);
+        for place in study.places() {
+            let of = |row: &str| {
+                let place = Place { row: row.into(), ..place.clone() };
+                let fields = study.grid(&place).pop().unwrap();
+                study.run(&place, &fields, 1).unwrap().resolve().unwrap()
+            };
+            let (santa, mut own) = (of("santa"), of(&place.row));
+            if place.row == "dropout" {
+                own.model = santa.model.clone();
+            }
+            assert_eq!((&own.model, &own.data), (&santa.model, &santa.data), "{place:?}");
+            assert_eq!((own.epochs, own.batch), (santa.epochs, santa.batch), "{place:?}");
+            assert_eq!((own.averaging, own.clip), (santa.averaging, santa.clip), "{place:?}");
+        }
+    }
+}
+
+/// The files say in full what the library's presets compute.
+#[test]
+fn the_authors_santa_is_the_librarys() {
+    let of = |named, place: Place| {
+        let run = study(named).run(&place, &Vec::new(), 1).unwrap().resolve().unwrap();
+        run.optimizer.algorithm
+    };
+    let mnist = [
+        ("fnn-400", AuthorsRun::Fnn400),
+        ("fnn-800", AuthorsRun::Fnn800),
+        ("cnn", AuthorsRun::Cnn),
+    ];
+    for (column, run) in mnist {
+        let preset = Santa::authors(run, 600);
+        assert_eq!(of(TABLE1, place("authors", column, "santa")), preset.into(), "{column}");
+    }
+    // Music: the same but for N, which the files have and the authors leave out.
+    let (n, steps) = (229, 13_807);
+    let run = AuthorsRun::Rnn { eta: 1e-3, epochs: 100, time_steps: steps };
+    let preset = Santa {
+        step: StepSize::practical(2e-3, 0.5),
+        beta: InverseTemperature::annealed(Schedule::power(1.0 / n as f64, 0.0, 0.5)),
+        ..Santa::authors(run, n)
+    };
+    assert_eq!(of(TABLE2, place("authors", "jsb", "santa")), preset.into());
+}
+
+#[test]
+fn what_a_file_does_not_mean_is_refused_by_name() {
+    let refused = |from: &str, to: &str| {
+        assert!(TABLE1.1.contains(from), "{from}");
+        let text = TABLE1.1.replacen(from, to, 1);
+        Study::parse("table1", "my.toml", &text).unwrap_err().to_string()
+    };
+    let cases = [
+        ("chosen_on = \"fnn-400\"", "chosen_on = \"fnn-40\"", "fnn-40"),
+        ("chosen_on = \"fnn-400\"", "chosen_on = \"fnn-800\"", "no trials"),
+        ("cnn = 0.47 }", "cn = 0.47 }", "`cn`"),
+        ("columns.cnn.search", "columns.cnn.serch", "serch"),
+        ("score = \"error\"", "score = \"error\"\nscores = 1", "scores"),
+        ("seeds_of = { fnn-800", "seeds_of = { fnn-80", "`fnn-80`"),
+    ];
+    for (from, to, word) in cases {
+        let text = refused(from, to);
+        assert!(text.contains("my.toml") && text.contains(word), "{to}: {text}");
+    }
 }
 
 fn entry(experiment: &Experiment, role: Role, error: f64) -> Entry {

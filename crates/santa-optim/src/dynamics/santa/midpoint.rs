@@ -17,7 +17,9 @@ pub(super) fn update<F: Real>(s: &Scalars<F>, block: WholeBlock<'_, F>, health: 
     // A macro, not a function pointer: every instance must be inlined.
     macro_rules! run {
         ($exploring:literal, $metric:ident) => {
-            midpoint::<F, $exploring, $metric>(s, ridge, least, theta, gradient, zeta, u, shift, v, health)
+            midpoint::<F, $exploring, $metric>(
+                s, ridge, least, theta, gradient, zeta, u, shift, v, health,
+            )
         };
     }
     match (exploring, s.metric.keeps_history(), s.metric_moves) {
