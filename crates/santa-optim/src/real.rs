@@ -67,7 +67,7 @@ pub trait Real:
     /// Itself, or zero if its magnitude is below `least`. A NaN stays one.
     #[doc(hidden)]
     #[inline(always)]
-    fn from_least(self, least: Self) -> Self {
+    fn or_zero_below(self, least: Self) -> Self {
         if self.abs() < least { Self::ZERO } else { self }
     }
     /// Neither infinite nor NaN.

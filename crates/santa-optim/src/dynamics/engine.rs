@@ -481,7 +481,7 @@ fn store<F: Real>(to: &mut [F], lane: &Lane<F>) {
 #[inline(always)]
 fn clean<F: Real>(lane: &mut Lane<F>, least: F) {
     for i in 0..LANE {
-        lane[i] = lane[i].from_least(least);
+        lane[i] = lane[i].or_zero_below(least);
     }
 }
 

@@ -56,12 +56,12 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
     let infinity = F::from_f64(f64::INFINITY);
     let (floor, ceiling) = s.thermostat.bounds.unwrap_or((-infinity, infinity));
     for i in 0..BLOCK {
-        let f = ridge.fma(theta[i], gradient[i]).from_least(least.gradient);
+        let f = ridge.fma(theta[i], gradient[i]).or_zero_below(least.gradient);
         let mut check = F::ZERO;
         let g = if METRIC == IDENTITY {
             F::ONE
         } else {
-            let mut v_i = v[i].from_least(least.state);
+            let mut v_i = v[i].or_zero_below(least.state);
             if METRIC == MOVES {
                 v_i = s.sigma.fma(v_i, s.one_minus_sigma * f * f);
                 v[i] = v_i;
@@ -76,7 +76,7 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
         if EXPLORING {
             kick = sd.fma(zeta[i], kick);
         }
-        let u_i = u[i].from_least(least.state).fma(half_damping, kick) * half_damping;
+        let u_i = u[i].or_zero_below(least.state).fma(half_damping, kick) * half_damping;
         u[i] = u_i;
         if EXPLORING {
             let heat = u_i.fma(u_i, -s.thermostat.target);
