@@ -1,0 +1,1 @@
+//! Whether a sampler samples what it should.

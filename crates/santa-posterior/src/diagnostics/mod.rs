@@ -1,0 +1,1 @@
+//! Has it converged, and how much do the draws know?

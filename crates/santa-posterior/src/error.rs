@@ -1,0 +1,58 @@
+//! What can go wrong, said so that the reader knows which thing to change.
+
+use std::path::PathBuf;
+
+/// Result with this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that this crate refuses or notices.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The dynamics or the potential refused something.
+    #[error(transparent)]
+    Santa(#[from] santa::Error),
+    /// A setting that cannot work.
+    #[error("setting `{field}` is {value}: {allowed}")]
+    Setting {
+        /// The setting, by its path.
+        field: String,
+        /// What was given.
+        value: String,
+        /// What would be accepted.
+        allowed: String,
+    },
+    /// Data, draws or a file's content that make no sense; names the place and the remedy.
+    #[error("{0}")]
+    Data(String),
+    /// The file system said no.
+    #[error("{action} {}: {source}", .path.display())]
+    Io {
+        /// Reading, writing, ...
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Its reason.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn setting(
+        field: impl Into<String>,
+        value: impl ToString,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Error::Setting { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    }
+    pub(crate) fn data(reason: impl Into<String>) -> Self {
+        Error::Data(reason.into())
+    }
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Error::Io { action, path, source }
+    }
+}

@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to find what
+//!
+//! | module | what is there |
+//! | --- | --- |
+//! | [`draws`] | the draws of several chains, by name |
+//! | [`diagnostics`] | split R-hat, effective sample sizes, Monte Carlo errors, Stein discrepancy, the summary table |
+//! | [`regression`] | linear, logistic and robust regression as fast potentials, from a CSV file or from slices |
+//! | [`predict`] | posterior predictive probabilities, calibration, and how sure a prediction is |
+//! | [`check`] | simulation-based calibration, the joint-distribution test, an exact reference sampler |
+//! | [`error`] | what can go wrong |
+
+pub mod check;
+pub mod diagnostics;
+pub mod draws;
+pub mod error;
+pub mod predict;
+pub mod regression;
+
+pub use draws::Draws;
+pub use error::{Error, Result};

@@ -1,0 +1,1 @@
+//! What the posterior predicts, and how sure it is.
