@@ -283,31 +283,9 @@ impl Checkpoint {
     }
 
     /// Writes the file so that at every moment `path` holds either the earlier checkpoint or this
-    /// one, whole: into a temporary file beside it, flushed to the disk, then renamed.
+    /// one, whole: see [`write_whole`].
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let bytes = self.to_bytes()?;
-        let failed = |action: &'static str| {
-            move |source: std::io::Error| Error::Io { action, path: path.to_path_buf(), source }
-        };
-        let Some(name) = path.file_name() else {
-            return Err(failed("writing")(std::io::Error::other("the path names no file")));
-        };
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let temporary = Temporary::beside(folder, name);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&temporary.0)
-            .map_err(failed("creating a temporary file beside"))?;
-        file.write_all(&bytes).map_err(failed("writing"))?;
-        file.sync_all().map_err(failed("flushing"))?;
-        drop(file);
-        fs::rename(&temporary.0, path).map_err(failed("renaming the finished file to"))?;
-        sync_folder(folder).map_err(failed("flushing the folder of"))
+        write_whole(path, &self.to_bytes()?)
     }
 
     /// Reads a file.
@@ -348,6 +326,33 @@ impl Tensor {
             .ok_or_else(|| unusable(format!("tensor `{name}` does not fit its place")))?;
         Ok(Tensor { element, shape: info.shape.clone(), bytes: bytes.to_vec() })
     }
+}
+
+/// Writes a file so that at every moment `path` holds either what was there before or these bytes,
+/// whole: into a temporary file beside it, flushed to the disk, then renamed.
+pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    let failed = |action: &'static str| {
+        move |source: std::io::Error| Error::Io { action, path: path.to_path_buf(), source }
+    };
+    let Some(name) = path.file_name() else {
+        return Err(failed("writing")(std::io::Error::other("the path names no file")));
+    };
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let temporary = Temporary::beside(folder, name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&temporary.0)
+        .map_err(failed("creating a temporary file beside"))?;
+    file.write_all(bytes).map_err(failed("writing"))?;
+    file.sync_all().map_err(failed("flushing"))?;
+    drop(file);
+    fs::rename(&temporary.0, path).map_err(failed("renaming the finished file to"))?;
+    sync_folder(folder).map_err(failed("flushing the folder of"))
 }
 
 /// A file that is removed when this goes out of scope, unless it was renamed away.

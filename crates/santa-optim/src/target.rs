@@ -270,6 +270,19 @@ impl Target {
             .sum()
     }
 
+    /// Turns the mean gradient of the loss into the mean gradient of U, $\nabla U/N$, in place: adds
+    /// the prior's part.
+    pub fn add_prior<F: crate::Real>(&self, theta: &[F], gradient: &mut [F]) {
+        for (segment, settings) in self.layout.segments().iter().zip(&self.settings) {
+            let (ridge, lasso) = settings.prior.mean_gradient(self.data_size);
+            let (ridge, lasso) = (F::from_f64(ridge), F::from_f64(lasso));
+            let range = segment.range();
+            for (g, x) in gradient[range.clone()].iter_mut().zip(&theta[range]) {
+                *g += ridge * *x + lasso * x.sign();
+            }
+        }
+    }
+
     /// Turns the mean gradient of the loss into the whole gradient of U, in place.
     pub fn full_gradient<F: crate::Real>(&self, theta: &[F], gradient: &mut [F]) {
         let n = self.data_size.as_f64();
@@ -384,6 +397,9 @@ mod tests {
             .unwrap()
             .with_group(Group::new("b").prior(Prior::laplace(0.5)))
             .unwrap();
+        let mut mean = [0.1f64, 0.2];
+        target.add_prior(&[2.0, -4.0], &mut mean);
+        assert!((mean[0] - 0.7).abs() < 1e-15 && mean[1].abs() < 1e-15, "{mean:?}");
         let mut g = [0.1f64, 0.2];
         target.full_gradient(&[2.0, -4.0], &mut g);
         assert!((g[0] - 7.0).abs() < 1e-12 && g[1].abs() < 1e-12, "{g:?}");

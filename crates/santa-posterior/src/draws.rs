@@ -31,10 +31,9 @@ impl Draws {
         if names.is_empty() {
             return Err(Error::data("draws of nothing; name at least one quantity"));
         }
-        for (i, name) in names.iter().enumerate() {
-            if names[..i].contains(name) {
-                return Err(Error::data(format!("two quantities have the name `{name}`")));
-            }
+        let mut known = std::collections::HashSet::new();
+        if let Some(name) = names.iter().find(|name| !known.insert(name.as_str())) {
+            return Err(Error::data(format!("two quantities have the name `{name}`")));
         }
         if chains == 0 {
             return Err(Error::setting("chains", chains, "there must be at least one"));
@@ -59,6 +58,15 @@ impl Draws {
         Ok(())
     }
 
+    /// Appends several draws, one after the other, to a chain.
+    pub fn extend(&mut self, chain: usize, draws: &[f64]) -> Result<()> {
+        if !draws.len().is_multiple_of(self.dim()) {
+            let (found, dim) = (draws.len(), self.dim());
+            return Err(Error::data(format!("{found} numbers are no draws of {dim} quantities")));
+        }
+        draws.chunks_exact(self.dim()).try_for_each(|draw| self.push(chain, draw))
+    }
+
     /// Names of the quantities.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -74,6 +82,13 @@ impl Draws {
     /// Draws that every chain has.
     pub fn len(&self) -> usize {
         self.chains.iter().map(Vec::len).min().unwrap_or(0) / self.dim()
+    }
+    /// Draws of one chain.
+    ///
+    /// # Panics
+    /// If there is no such chain.
+    pub fn of_chain(&self, chain: usize) -> u64 {
+        (self.chains[chain].len() / self.dim()) as u64
     }
     /// Whether some chain has none.
     pub fn is_empty(&self) -> bool {

@@ -1,0 +1,99 @@
+//! First scales, from differences of gradients.
+
+use crate::error::Result;
+use santa::noise::{Purpose, Stream};
+use santa::{Batch, Potential, Real};
+
+/// Rounds, each with steps in proportion to the scales of the one before.
+const ROUNDS: u64 = 3;
+/// Random directions per round.
+const PROBES: u64 = 8;
+/// The first displacement, relative to the parameter or to 1.
+const FIRST: f64 = 1e-2;
+/// A displacement as a share of the scale.
+const SHARE: f64 = 0.1;
+/// By how much a round may change a scale.
+const LARGEST_CHANGE: f64 = 100.0;
+/// Up to so many data are used; more of them say little more about a scale.
+const MOST_DATA: u64 = 10_000;
+
+/// Estimates $s_i = 1/\sqrt{\beta |H_{ii}|}$, H being the Hessian of U at theta.
+///
+/// $$ H_{ii} \approx \mathbb{E}\left[ \frac{v_i\ (\nabla U(\theta + v) - \nabla U(\theta - v))_i}{2 v_i^2} \right],
+///    \qquad v_i = \pm\ 0.1\ s_i \text{ at random} $$
+///
+/// (Hutchinson's estimator of a diagonal). Over the data, or over 10,000 of them.
+pub fn first_scales<F: Real, P: Potential<F>>(
+    potential: &mut P,
+    theta: &[F],
+    beta: f64,
+    seed: u64,
+    chain: u32,
+) -> Result<Vec<f64>> {
+    let dim = theta.len();
+    let stream = Stream::new(seed, chain, Purpose::Custom(PURPOSE));
+    let n = potential.target().data_size().get();
+    let some: Vec<u32> = (0..MOST_DATA.min(n))
+        .map(|i| if n > MOST_DATA { stream.below(0, SUBSET, i as u32, n) as u32 } else { i as u32 })
+        .collect();
+    let batch = if n > MOST_DATA { Batch::of(&some) } else { Batch::full() };
+    let mut scales: Vec<f64> =
+        theta.iter().map(|x| FIRST * x.to_f64().abs().max(1.0) / SHARE).collect();
+    let (mut moved, mut up, mut down) = (theta.to_vec(), theta.to_vec(), theta.to_vec());
+    for round in 0..ROUNDS {
+        let mut diagonal = vec![0.0; dim];
+        for probe in 0..PROBES {
+            let step = 1 + round * PROBES + probe;
+            let shift = |i: usize| {
+                let sign = if stream.uniform(step, 0, i as u32) < 0.5 { -1.0 } else { 1.0 };
+                sign * SHARE * scales[i]
+            };
+            for (side, gradient) in [(1.0, &mut up), (-1.0, &mut down)] {
+                for i in 0..dim {
+                    moved[i] = F::from_f64(theta[i].to_f64() + side * shift(i));
+                }
+                potential.loss_gradient(&moved, &batch, gradient)?;
+                potential.target().full_gradient(&moved, gradient);
+            }
+            for i in 0..dim {
+                let v = shift(i);
+                let slope = (up[i].to_f64() - down[i].to_f64()) / (2.0 * v);
+                if slope.is_finite() {
+                    diagonal[i] += slope / PROBES as f64;
+                }
+            }
+        }
+        for (scale, curvature) in scales.iter_mut().zip(diagonal) {
+            let found = 1.0 / (beta * curvature.abs()).sqrt();
+            *scale = found.clamp(*scale / LARGEST_CHANGE, *scale * LARGEST_CHANGE);
+        }
+    }
+    Ok(scales)
+}
+
+/// Numbers the stream of this module among those of the crate.
+const PURPOSE: u8 = 60;
+/// The segment that the subset of the data is drawn with.
+const SUBSET: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use santa::potential::from_fn;
+
+    #[test]
+    fn scales_of_a_gaussian_are_its_standard_deviations() {
+        let sds = [1e-4, 1.0, 300.0];
+        let mut gaussian = from_fn(3, move |theta: &[f64], g: &mut [f64]| {
+            for i in 0..3 {
+                g[i] = theta[i] / (sds[i] * sds[i]);
+            }
+            (0..3).map(|i| 0.5 * theta[i] * g[i]).sum()
+        })
+        .unwrap();
+        let found = first_scales(&mut gaussian, &[0.0, 0.5, 2.0], 1.0, 1, 0).unwrap();
+        for (found, sd) in found.iter().zip(sds) {
+            assert!((found / sd - 1.0).abs() < 1e-6, "{found} {sd}");
+        }
+    }
+}

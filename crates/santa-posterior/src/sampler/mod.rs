@@ -1,0 +1,257 @@
+//! Many chains, a warm-up that finds scales and step size, and draws.
+//!
+//! # What is run
+//!
+//! The dynamics are Santa's at a constant temperature, in coordinates $z$ in which the posterior is
+//! round, $\theta = c + L z$ ([`Whitened`]): a thermostat for each coordinate, no other metric, the
+//! symmetric splitting with the gradient at its midpoint. Step size $h = \sqrt\eta$ and friction C
+//! are then in units of the posterior's own scales, where good values are known beforehand:
+//! $h \le 0.5$, $C = 1$.
+//!
+//! # Warm-up
+//!
+//! 1. *Descent*: Adam, from wherever the chains start, to where the posterior has its mass.
+//! 2. *Curvature*: first scales from differences of gradients, $s_i = 1/\sqrt{|H_{ii}|}$.
+//! 3. *Windows*: the chains run, and the scales become those of their draws: the covariance within
+//!    chains, pooled over them, drawn towards its diagonal when there are few draws.
+//! 4. *Step size*: minibatches add noise of their own. With V the variance of the minibatch gradient
+//!    of U in whitened coordinates, it acts as a friction of $h V/2$, which is kept below a given
+//!    share of C: $h = \min(h_{\max}, 2\ s\ C/V)$.
+//! 5. *A last window*, in which nothing is adapted but the thermostats find their level. The
+//!    configurational temperature of it decides: if it is off $1/\beta$ by more than the tolerance
+//!    and by more than chance, the step is halved and the window repeated.
+//!
+//! From then on nothing is adapted, and what is sampled is $e^{-\beta U}$ up to the integrator's
+//! error. The chains of a warm-up share what they find; their noise is their own.
+//!
+//! # A posterior in a few lines
+//!
+//! ```
+//! use santa::noise::{Purpose, Stream};
+//! use santa::potential::analytic::LogisticRegression;
+//! use santa_posterior::sampler::{Member, Parameters, Sampler};
+//!
+//! let (model, _) = LogisticRegression::synthetic(500, 3, 1.0, &Stream::new(1, 0, Purpose::Data))?;
+//! let sampler = Sampler { draws: 500, warm_up: 200, batch_size: 100, ..Sampler::seeded(42) };
+//! let posterior = sampler.run(sampler.members(|_| {
+//!     Member::new(model.clone(), Parameters::of(model.target()), vec![0.0; 3])
+//! }))?;
+//! assert_eq!((posterior.draws.chains(), posterior.draws.len()), (4, 500));
+//! # Ok::<(), santa_posterior::Error>(())
+//! ```
+
+mod curvature;
+mod plan;
+mod posterior;
+mod record;
+mod run;
+mod scales;
+mod tuning;
+mod walker;
+mod warm_up;
+mod watch;
+mod whitened;
+
+pub use plan::Plan;
+pub use posterior::{KINETIC, LOSS, Posterior, STATISTICS, TEMPERATURE, Temperature};
+pub use record::{Parameters, Quantities, Recorder, quantities};
+pub use scales::{Metric, Scales};
+pub use tuning::{Figures, Tuning};
+pub use watch::{Quiet, Stage, Watch};
+pub use whitened::Whitened;
+
+use crate::error::{Error, Result};
+use crate::store::Store;
+use santa::dynamics::Algorithm;
+use santa::{Potential, Real, Sampling};
+use serde::{Deserialize, Serialize};
+
+/// Settings of a sampling run. [`Sampler::seeded`] has the defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sampler {
+    /// The seed of everything; chains have streams of their own under it.
+    pub seed: u64,
+    /// Number of chains.
+    pub chains: u32,
+    /// Draws that each chain keeps.
+    pub draws: u64,
+    /// Length of the warm-up, in draws (of [`Sampler::thin`] steps each); none of them is kept.
+    pub warm_up: u64,
+    /// Steps between draws; by default as many as the slowest of them take to be forgotten, judged by
+    /// the friction: $(C + h V/2)/h$.
+    pub thin: Option<u64>,
+    /// Draws per cycle, for cyclical schedules with dynamics of your own.
+    pub cycles: Option<Cycles>,
+    /// Data per minibatch.
+    pub batch_size: usize,
+    /// How minibatches are drawn.
+    pub sampling: Sampling,
+    /// $\beta$; 1 for the posterior.
+    pub beta: f64,
+    /// Which scales the warm-up finds.
+    pub metric: Metric,
+    /// C, the friction in units of the posterior's scales.
+    pub friction: f64,
+    /// The largest step h, in the same units.
+    pub largest_step: f64,
+    /// How much of the friction minibatch noise may add, as a share of C.
+    pub noise_share: f64,
+    /// By how much the configurational temperature may be off before the step is halved, relative.
+    pub tolerance: f64,
+    /// Steps of the descent at the beginning; 0 for none.
+    pub descent: u64,
+    /// Learning rate of the descent.
+    pub descent_lr: f64,
+    /// Dynamics of your own, in the parameters' own coordinates and as they are: nothing is adapted,
+    /// and the warm-up is so many *steps* that are not kept. A metric that adapts is frozen at its
+    /// end. For networks.
+    pub dynamics: Option<Algorithm>,
+}
+
+/// Draws at the end of each cycle of a cyclical schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cycles {
+    /// Steps of a cycle.
+    pub period: u64,
+    /// Draws of each.
+    pub draws: u64,
+}
+
+/// What one chain is made of.
+pub struct Member<F, P, R> {
+    /// Its potential.
+    pub potential: P,
+    /// What is kept of its draws.
+    pub recorder: R,
+    /// Where it starts. Starts that lie far apart make a better test of convergence.
+    pub start: Vec<F>,
+    /// Scales to begin with, where they are known; the descent and the curvature are then left out.
+    pub scales: Option<Scales<F>>,
+}
+
+impl<F, P, R> Member<F, P, R> {
+    /// A chain from a start.
+    pub fn new(potential: P, recorder: R, start: Vec<F>) -> Self {
+        Member { potential, recorder, start, scales: None }
+    }
+    /// With scales to begin with. All chains use those of the first.
+    pub fn with_scales(mut self, scales: Scales<F>) -> Self {
+        self.scales = Some(scales);
+        self
+    }
+}
+
+/// The most chains of one run.
+pub const MAX_CHAINS: u32 = 1 << 16;
+
+impl Sampler {
+    /// Four chains of a thousand draws, everything else to be found by the warm-up.
+    pub fn seeded(seed: u64) -> Self {
+        Sampler {
+            seed,
+            chains: 4,
+            draws: 1_000,
+            warm_up: 500,
+            thin: None,
+            cycles: None,
+            batch_size: 100,
+            sampling: Sampling::WithReplacement,
+            beta: 1.0,
+            metric: Metric::Auto,
+            friction: 1.0,
+            largest_step: 0.5,
+            noise_share: 0.5,
+            tolerance: 0.05,
+            descent: 1_000,
+            descent_lr: 0.05,
+            dynamics: None,
+        }
+    }
+
+    /// The chains, made by a function of their number.
+    pub fn members<F, P, R>(
+        &self,
+        make: impl FnMut(u32) -> Member<F, P, R>,
+    ) -> Vec<Member<F, P, R>> {
+        (0..self.chains).map(make).collect()
+    }
+
+    /// Refuses settings that cannot work.
+    pub fn check(&self) -> Result<()> {
+        if self.chains == 0 || self.chains > MAX_CHAINS {
+            let allowed = format!("from 1 to {MAX_CHAINS}");
+            return Err(Error::setting("chains", self.chains, allowed));
+        }
+        let counts = [
+            ("draws", self.draws),
+            ("batch_size", self.batch_size as u64),
+            ("thin", self.thin.unwrap_or(1)),
+        ];
+        for (field, value) in counts {
+            if value == 0 {
+                return Err(Error::setting(field, value, "it must be at least 1"));
+            }
+        }
+        let positive = [
+            ("beta", self.beta),
+            ("friction", self.friction),
+            ("largest_step", self.largest_step),
+            ("noise_share", self.noise_share),
+            ("tolerance", self.tolerance),
+            ("descent_lr", self.descent_lr),
+        ];
+        for (field, value) in positive {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::setting(field, value, "it must be positive and finite"));
+            }
+        }
+        // The splitting is unstable from h = 2 on, whatever is sampled.
+        if self.largest_step >= 2.0 {
+            let allowed = "below 2, where the integrator becomes unstable; 0.5 is a good one";
+            return Err(Error::setting("largest_step", self.largest_step, allowed));
+        }
+        if self.dynamics.is_none() {
+            if self.cycles.is_some() {
+                let allowed = "cycles need dynamics of your own, with a cyclical schedule";
+                return Err(Error::setting("cycles", "set", allowed));
+            }
+            if self.warm_up < MIN_WARM_UP {
+                let allowed = format!(
+                    "scales and step size cannot be found in fewer than {MIN_WARM_UP} draws"
+                );
+                return Err(Error::setting("warm_up", self.warm_up, allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Warms up and draws, keeping the draws in memory.
+    pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
+        &self,
+        members: Vec<Member<F, P, R>>,
+    ) -> Result<Posterior<F, R>> {
+        self.run_watched(members, None, &Quiet)
+    }
+
+    /// Warms up and draws. With a store, the draws are written as they come, and a run that was
+    /// interrupted goes on where its chains were; the draws are the same, bit for bit, as if it had
+    /// not been.
+    pub fn run_watched<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
+        &self,
+        members: Vec<Member<F, P, R>>,
+        store: Option<&Store>,
+        watch: &dyn Watch,
+    ) -> Result<Posterior<F, R>> {
+        self.check()?;
+        if members.len() != self.chains as usize {
+            let allowed = format!("{} members were handed over", members.len());
+            return Err(Error::setting("chains", self.chains, allowed));
+        }
+        run::run(self, members, store, watch)
+    }
+}
+
+/// The least warm-up, in draws.
+pub const MIN_WARM_UP: u64 = 20;

@@ -1,0 +1,106 @@
+//! What a run gives back.
+
+use super::plan::Plan;
+use super::tuning::Tuning;
+use crate::Draws;
+use crate::error::Result;
+use serde::Serialize;
+
+/// The draws of a run, and what is known about them.
+#[derive(Clone, Debug)]
+pub struct Posterior<F, R> {
+    /// What the recorders kept.
+    pub draws: Draws,
+    /// Of each draw: [`TEMPERATURE`], [`KINETIC`], [`LOSS`].
+    pub statistics: Draws,
+    /// What the warm-up found.
+    pub tuning: Tuning<F>,
+    /// The recorders, one for each chain, with what they have gathered.
+    pub recorders: Vec<R>,
+    /// Which steps became draws.
+    pub plan: Plan,
+    /// $\beta$
+    pub beta: f64,
+    /// Whether all draws were made; false if the run was asked to stop.
+    pub complete: bool,
+}
+
+/// The configurational temperature, mean over the steps since the draw before.
+pub const TEMPERATURE: &str = "temperature";
+/// The kinetic temperature at the draw.
+pub const KINETIC: &str = "kinetic_temperature";
+/// The loss of the draw's minibatch.
+pub const LOSS: &str = "loss";
+/// The statistics of each draw.
+pub const STATISTICS: [&str; 3] = [TEMPERATURE, KINETIC, LOSS];
+
+/// A temperature over a whole run, with its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Temperature {
+    /// Mean over all chains.
+    pub mean: f64,
+    /// Standard error, from the means of batches of consecutive draws.
+    pub standard_error: f64,
+    /// What it should be: $1/\beta$.
+    pub expected: f64,
+}
+
+impl Temperature {
+    /// Whether it is off by more than `tolerance`, relative, and by more than chance would have it
+    /// (four standard errors: one sound run in 16,000).
+    pub fn is_off(&self, tolerance: f64) -> bool {
+        const SURELY: f64 = 4.0;
+        let off = (self.mean - self.expected).abs();
+        !(off <= tolerance * self.expected || off <= SURELY * self.standard_error)
+    }
+}
+
+impl<F, R> Posterior<F, R> {
+    /// The configurational temperature: whether the law of the parameters is the right one.
+    pub fn configurational_temperature(&self) -> Temperature {
+        self.temperature(TEMPERATURE)
+    }
+    /// The kinetic temperature, which a thermostat keeps right whatever the parameters do.
+    pub fn kinetic_temperature(&self) -> Temperature {
+        self.temperature(KINETIC)
+    }
+
+    fn temperature(&self, name: &str) -> Temperature {
+        let place = self.statistics.position(name).expect("a statistic of every draw");
+        let chains = self.statistics.quantity(place);
+        let slices: Vec<&[f64]> = chains.iter().map(Vec::as_slice).collect();
+        let (mean, standard_error) = batch_means(&slices);
+        Temperature { mean, standard_error, expected: 1.0 / self.beta }
+    }
+
+    /// The draws of one cycle of a cyclical schedule.
+    pub fn cycle(&self, cycle: u64) -> Result<Draws> {
+        let mut some = Draws::new(self.draws.names(), self.draws.chains())?;
+        for draw in 0..self.draws.len() {
+            if self.plan.cycle_of(draw as u64) == cycle {
+                for chain in 0..self.draws.chains() {
+                    some.push(chain, self.draws.draw(chain, draw))?;
+                }
+            }
+        }
+        Ok(some)
+    }
+}
+
+/// The mean of correlated numbers, by chain, and its standard error from the scatter of the means of
+/// batches of consecutive ones: some twenty to each chain.
+pub fn batch_means(chains: &[&[f64]]) -> (f64, f64) {
+    const BATCHES: usize = 20;
+    let mut means = Vec::new();
+    let (mut sum, mut count) = (0.0, 0usize);
+    for chain in chains {
+        sum += chain.iter().sum::<f64>();
+        count += chain.len();
+        let size = (chain.len() / BATCHES).max(1);
+        means.extend(chain.chunks_exact(size).map(|b| b.iter().sum::<f64>() / size as f64));
+    }
+    let mean = sum / count as f64;
+    let k = means.len() as f64;
+    let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (k - 1.0);
+    (mean, (scatter / k).sqrt())
+}

@@ -1,0 +1,215 @@
+//! One chain at work.
+
+use super::Sampler;
+use super::scales::Scales;
+use super::whitened::Whitened;
+use crate::error::Result;
+use santa::dynamics::{Algorithm, Diffusion, Exploration, InitialMomentum, Metric, ThermostatMass};
+use santa::{
+    Batch, Chain, InverseTemperature, Minibatches, Potential, Real, Sampling, Santa, StepSize,
+    Stepper,
+};
+
+/// With more parameters than this the temperature is read at draws only, not at every step.
+const READ_EVERY_STEP_UP_TO: usize = 4096;
+/// Spread of the frictions that the thermostats find, relative to C.
+const FRICTION_SPREAD: f64 = 0.1;
+
+/// A chain that reads its own configurational temperature as it goes.
+pub struct Walker<F: Real, P: Potential<F>> {
+    chain: Chain<F, Whitened<P, F>>,
+    /// The parameters before the last step, where its gradient was taken.
+    before: Vec<F>,
+    /// That gradient with the prior.
+    slope: Vec<F>,
+    /// The fixed point about which the temperature is read.
+    reference: Vec<F>,
+    /// Parameters that move.
+    moving: usize,
+}
+
+/// Means over the steps since the last draw.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// The configurational temperature.
+    pub temperature: f64,
+    /// The kinetic one, at the last step; NaN for dynamics without momenta.
+    pub kinetic: f64,
+    /// The loss of the last minibatch.
+    pub loss: f64,
+}
+
+/// The dynamics of a run: Santa in whitened coordinates, or what was given.
+pub fn dynamics(settings: &Sampler, step: f64) -> Algorithm {
+    match &settings.dynamics {
+        Some(Algorithm::Santa(santa)) => {
+            let mut santa = santa.clone();
+            let adapts = !matches!(santa.metric, Metric::Identity | Metric::Given);
+            if adapts && santa.freeze_metric_after.is_none() {
+                santa.freeze_metric_after = Some(settings.warm_up);
+            }
+            santa.into()
+        }
+        Some(other) => other.clone(),
+        None => Santa {
+            step: StepSize::paper(step * step, settings.friction),
+            beta: InverseTemperature::fixed(settings.beta),
+            exploration: Exploration::Always,
+            metric: Metric::Identity,
+            diffusion: Diffusion::MatchFriction,
+            thermostat_mass: ThermostatMass::Spread(FRICTION_SPREAD),
+            initial_momentum: InitialMomentum::Thermal,
+            ..Santa::default()
+        }
+        .into(),
+    }
+}
+
+impl<F: Real, P: Potential<F>> Walker<F, P> {
+    /// A chain from `theta`, of the stream of noise number `stream`.
+    pub fn new(
+        settings: &Sampler,
+        potential: P,
+        scales: Scales<F>,
+        theta: &[F],
+        step: f64,
+        stream: u32,
+    ) -> Result<Self> {
+        let z = scales.to_z(theta);
+        let potential = Whitened::new(potential, scales)?;
+        let target = potential.target().clone();
+        let stepper = Stepper::new(dynamics(settings, step), &target, settings.seed, stream)?;
+        let moving = (target.layout().segments().iter().enumerate())
+            .filter(|(i, _)| !target.settings(*i).frozen)
+            .map(|(_, segment)| segment.range().len())
+            .sum::<usize>()
+            .max(1);
+        let reference = vec![F::ZERO; z.len()];
+        let (before, slope) = (z.clone(), z.clone());
+        let n = target.data_size();
+        let (sampling, size) = batches(settings, n.get());
+        let minibatches = Minibatches::new(n, size, sampling, settings.seed, stream)?;
+        let chain = Chain::with_minibatches(potential, stepper, z, minibatches)?;
+        Ok(Walker { chain, before, slope, reference, moving })
+    }
+
+    /// Makes `steps` steps.
+    pub fn advance(&mut self, steps: u64) -> Result<Pace> {
+        let every_step = self.before.len() <= READ_EVERY_STEP_UP_TO;
+        let (mut sum, mut readings) = (0.0, 0u64);
+        for left in (0..steps).rev() {
+            let read = every_step || left == 0;
+            if read {
+                self.before.copy_from_slice(self.chain.theta());
+            }
+            self.chain.advance(1)?;
+            if read {
+                sum += self.reading();
+                readings += 1;
+            }
+        }
+        Ok(Pace {
+            temperature: sum / readings as f64,
+            kinetic: self.kinetic().unwrap_or(f64::NAN),
+            loss: self.chain.last_loss().unwrap_or(f64::NAN),
+        })
+    }
+
+    /// $(z - c)^\top \nabla U / d$ at the parameters before the last step.
+    fn reading(&mut self) -> f64 {
+        let target = self.chain.potential().target();
+        let mut gradient = self.chain.gradient();
+        if !target.is_flat() {
+            self.slope.copy_from_slice(gradient);
+            target.add_prior(&self.before, &mut self.slope);
+            gradient = &self.slope;
+        }
+        let mut sum = 0.0;
+        for ((z, c), g) in self.before.iter().zip(&self.reference).zip(gradient) {
+            sum += (*z - *c).to_f64() * g.to_f64();
+        }
+        sum * target.data_size().as_f64() / self.moving as f64
+    }
+
+    /// The mean of $u^2/\eta$, for dynamics that have a momentum.
+    fn kinetic(&self) -> Option<f64> {
+        let stepper = self.chain.stepper();
+        let u = stepper.state_vector("u")?;
+        let eta = stepper.physics(0).ok()??.eta;
+        Some(u.iter().map(|u| u.to_f64().powi(2)).sum::<f64>() / eta / self.moving as f64)
+    }
+
+    /// The parameters, in their own coordinates.
+    pub fn theta(&self, theta: &mut [F]) {
+        self.chain.potential().scales().to_theta(self.chain.theta(), theta);
+    }
+    /// Reads the temperature about the present point from now on.
+    pub fn refer_to_here(&mut self) {
+        self.reference.copy_from_slice(self.chain.theta());
+    }
+    /// The point about which the temperature is read.
+    pub fn reference(&self) -> &[F] {
+        &self.reference
+    }
+    /// Reads it about another.
+    pub fn set_reference(&mut self, reference: &[F]) -> Result<()> {
+        self.chain.potential().target().layout().check_len("the reference", reference.len())?;
+        self.reference.copy_from_slice(reference);
+        Ok(())
+    }
+    /// The chain.
+    pub fn chain(&self) -> &Chain<F, Whitened<P, F>> {
+        &self.chain
+    }
+    /// The chain, to restore it or to evaluate its potential.
+    pub fn chain_mut(&mut self) -> &mut Chain<F, Whitened<P, F>> {
+        &mut self.chain
+    }
+    /// The potential, with nothing around it.
+    pub fn into_potential(self) -> P {
+        self.chain.into_parts().0.into_inner()
+    }
+
+    /// V: the variance of the minibatch gradient of U at the present point, mean over coordinates.
+    pub fn gradient_noise(&mut self, settings: &Sampler) -> Result<f64> {
+        /// Minibatches that it is estimated from.
+        const BATCHES: u64 = 24;
+        let target = self.chain.potential().target().clone();
+        let n = target.data_size();
+        let (sampling, size) = batches(settings, n.get());
+        if sampling == Sampling::Full {
+            return Ok(0.0);
+        }
+        let stream = self.chain.stepper().chain();
+        // Far from the batches of the run, by their place.
+        let mut minibatches =
+            Minibatches::new(n, size, Sampling::WithReplacement, !settings.seed, stream)?;
+        let at = self.chain.theta().to_vec();
+        let step = self.chain.steps().max(1);
+        let (mut sum, mut squares) = (vec![0.0; at.len()], vec![0.0; at.len()]);
+        let mut gradient = vec![F::ZERO; at.len()];
+        for _ in 0..BATCHES {
+            let batch = Batch::of(minibatches.next()).seeded(settings.seed, stream).at_step(step);
+            self.chain.potential_mut().loss_gradient(&at, &batch, &mut gradient)?;
+            for ((sum, squares), g) in sum.iter_mut().zip(&mut squares).zip(&gradient) {
+                let g = g.to_f64() * n.as_f64();
+                *sum += g;
+                *squares += g * g;
+            }
+        }
+        let count = BATCHES as f64;
+        let variance: f64 = (sum.iter().zip(&squares))
+            .map(|(sum, squares)| (squares - sum * sum / count) / (count - 1.0))
+            .sum();
+        Ok(variance / self.moving as f64)
+    }
+}
+
+/// How batches are drawn, and their size: all data if they are no more than a batch.
+fn batches(settings: &Sampler, n: u64) -> (Sampling, usize) {
+    if settings.batch_size as u64 >= n {
+        (Sampling::Full, 1)
+    } else {
+        (settings.sampling, settings.batch_size)
+    }
+}

@@ -1,0 +1,299 @@
+//! Draws on disk, as they come.
+//!
+//! A store is a folder:
+//!
+//! ```text
+//! posterior/
+//!   settings.json             the sampler's settings and the names of the quantities
+//!   tuning.safetensors        what the warm-up found; there once it is done
+//!   chain-0/
+//!     draws-000000000.parquet     the first draws, or .safetensors
+//!     draws-000000500.parquet     those from number 500 on
+//!     checkpoint.safetensors      the chain after the last of them
+//!   chain-1/ ...
+//! ```
+//!
+//! Every file is written beside its place, flushed and renamed, so that it is whole or not there; a
+//! part is written before the checkpoint that counts its draws. Whatever is interrupted, and however,
+//! what is there can be read, and a run that goes on makes the very draws it would have made.
+//!
+//! Parquet parts have a column per quantity, `chain`, `draw`, and the statistics of the draw in
+//! columns that begin with `stat.`; `pandas.read_parquet("posterior/chain-0")`, polars and DuckDB read
+//! the folder as one table. Safetensors parts hold two tensors, `draws` and `statistics`, one row per
+//! draw: for many quantities, such as all weights of a network.
+
+mod parquet;
+mod safetensors;
+
+use crate::Draws;
+use crate::error::{Error, Result};
+use crate::sampler::{STATISTICS, Sampler};
+use santa::Checkpoint;
+use santa::checkpoint::write_whole;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How parts are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Columns by name.
+    #[default]
+    Parquet,
+    /// Tensors, in double precision.
+    Safetensors,
+}
+
+impl Format {
+    fn extension(self) -> &'static str {
+        match self {
+            Format::Parquet => "parquet",
+            Format::Safetensors => "safetensors",
+        }
+    }
+}
+
+/// A folder of draws; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+    format: Format,
+}
+
+/// What a store says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The format of its parts.
+    pub format: Format,
+    /// The quantities.
+    pub names: Vec<String>,
+    /// The settings that they were drawn with.
+    pub sampler: Sampler,
+    /// What the caller says about the model; a run goes on only with the same.
+    #[serde(default)]
+    pub model: serde_json::Value,
+}
+
+/// A part in memory: how many draws, their quantities and statistics.
+struct Part {
+    quantities: Vec<f64>,
+    statistics: Vec<f64>,
+}
+
+impl Store {
+    /// A store in a folder, new or not.
+    pub fn new(folder: impl Into<PathBuf>, format: Format) -> Self {
+        Store { folder: folder.into(), format }
+    }
+
+    /// Opens a store that is there.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        let description = read_description(&folder.join(SETTINGS))?;
+        Ok(Store { folder, format: description.format })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+    /// What is being sampled, and how.
+    pub fn description(&self) -> Result<Description> {
+        read_description(&self.folder.join(SETTINGS))
+    }
+    /// All draws, and the statistics of each.
+    pub fn read(&self) -> Result<(Draws, Draws)> {
+        let description = self.description()?;
+        let chains = description.sampler.chains as usize;
+        let mut draws = Draws::new(&description.names, chains)?;
+        let mut statistics = Draws::new(STATISTICS, chains)?;
+        self.read_into(&mut draws, &mut statistics)?;
+        Ok((draws, statistics))
+    }
+
+    /// Makes the folder, or checks that it was made with the same settings. More draws than before
+    /// may be asked for.
+    pub(crate) fn begin(&self, sampler: &Sampler, names: &[String]) -> Result<()> {
+        let path = self.folder.join(SETTINGS);
+        let mine = Description {
+            format: self.format,
+            names: names.to_vec(),
+            sampler: sampler.clone(),
+            model: serde_json::Value::Null,
+        };
+        if path.exists() {
+            let theirs = read_description(&path)?;
+            if let Some(what) = difference(&theirs, &mine) {
+                return Err(Error::data(format!(
+                    "{} holds draws made with another `{what}`; give the same settings to go on with \
+                     them, or another folder",
+                    self.folder.display()
+                )));
+            }
+        }
+        for chain in 0..sampler.chains as usize {
+            let folder = self.chain_folder(chain);
+            fs::create_dir_all(&folder).map_err(Error::io("creating", &folder))?;
+        }
+        let text = serde_json::to_string_pretty(&mine).expect("settings are plain data");
+        Ok(write_whole(&path, text.as_bytes())?)
+    }
+
+    pub(crate) fn tuning_path(&self) -> PathBuf {
+        self.folder.join("tuning.safetensors")
+    }
+    pub(crate) fn has_tuning(&self) -> bool {
+        self.tuning_path().exists()
+    }
+
+    pub(crate) fn write_checkpoint(&self, chain: usize, checkpoint: &Checkpoint) -> Result<()> {
+        Ok(checkpoint.write(self.chain_folder(chain).join(CHECKPOINT))?)
+    }
+    pub(crate) fn read_checkpoint(&self, chain: usize) -> Result<Checkpoint> {
+        Ok(Checkpoint::read(self.chain_folder(chain).join(CHECKPOINT))?)
+    }
+
+    /// Writes the draws of a chain from number `first` on.
+    pub(crate) fn write_part(
+        &self,
+        chain: usize,
+        first: u64,
+        quantities: &[f64],
+        statistics: &[f64],
+    ) -> Result<()> {
+        let names = self.description()?.names;
+        let bytes = match self.format {
+            Format::Parquet => parquet::encode(&names, chain, first, quantities, statistics)?,
+            Format::Safetensors => safetensors::encode(names.len(), quantities, statistics)?,
+        };
+        Ok(write_whole(self.part_path(chain, first), &bytes)?)
+    }
+
+    /// Reads all parts, as far as the checkpoints count them.
+    pub(crate) fn read_into(&self, draws: &mut Draws, statistics: &mut Draws) -> Result<()> {
+        for chain in 0..draws.chains() {
+            for first in self.parts(chain)? {
+                let path = self.part_path(chain, first);
+                let held = draws.of_chain(chain);
+                if first != held {
+                    return Err(Error::data(format!(
+                        "{}: draws {held} to {first} of this chain are missing; remove the parts \
+                         after them and its checkpoint, or restore the missing file",
+                        path.display()
+                    )));
+                }
+                let bytes = fs::read(&path).map_err(Error::io("reading", &path))?;
+                let part = match self.format {
+                    Format::Parquet => parquet::decode(bytes, draws.dim()),
+                    Format::Safetensors => safetensors::decode(&bytes, draws.dim()),
+                }
+                .map_err(|why| Error::data(format!("{}: {why}", path.display())))?;
+                draws.extend(chain, &part.quantities)?;
+                statistics.extend(chain, &part.statistics)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first draw of each part of a chain, in order.
+    fn parts(&self, chain: usize) -> Result<Vec<u64>> {
+        let folder = self.chain_folder(chain);
+        let mut parts = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(Error::io("reading", &folder))? {
+            let name = entry.map_err(Error::io("reading", &folder))?.file_name();
+            let number: Option<u64> = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("draws-"))
+                .and_then(|name| name.strip_suffix(self.format.extension()))
+                .and_then(|name| name.strip_suffix('.'))
+                .and_then(|digits| digits.parse().ok());
+            parts.extend(number);
+        }
+        parts.sort_unstable();
+        Ok(parts)
+    }
+
+    fn chain_folder(&self, chain: usize) -> PathBuf {
+        self.folder.join(format!("chain-{chain}"))
+    }
+    fn part_path(&self, chain: usize, first: u64) -> PathBuf {
+        let name = format!("draws-{first:09}.{}", self.format.extension());
+        self.chain_folder(chain).join(name)
+    }
+}
+
+const SETTINGS: &str = "settings.json";
+const CHECKPOINT: &str = "checkpoint.safetensors";
+
+fn read_description(path: &Path) -> Result<Description> {
+    let text = fs::read_to_string(path).map_err(Error::io("reading", path))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Error::data(format!("{}: not a store's settings: {error}", path.display()))
+    })
+}
+
+/// The first thing that two descriptions differ in; the number of draws may.
+fn difference(old: &Description, new: &Description) -> Option<String> {
+    let [mut old, new] = [old, new].map(|d| serde_json::to_value(d).expect("plain data"));
+    old["sampler"]["draws"] = new["sampler"]["draws"].clone();
+    if old["sampler"] == new["sampler"] {
+        return old
+            .as_object()?
+            .iter()
+            .find(|(key, value)| new[*key] != **value)
+            .map(|(k, _)| k.clone());
+    }
+    old["sampler"]
+        .as_object()?
+        .iter()
+        .find(|(key, value)| new["sampler"][*key] != **value)
+        .map(|(key, _)| key.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back_as_they_were_written() {
+        for format in [Format::Parquet, Format::Safetensors] {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Store::new(folder.path().join("posterior"), format);
+            let sampler = Sampler { chains: 2, ..Sampler::seeded(1) };
+            store.begin(&sampler, &["a".into(), "b".into()]).unwrap();
+            let stats = [1.0, f64::NAN, 0.3];
+            store.write_part(0, 0, &[1.0, 2.0, 3.0, 4.0], &stats.repeat(2)).unwrap();
+            store.write_part(0, 2, &[-1.5, 1e-300], &stats).unwrap();
+            store.write_part(1, 0, &[9.0; 6], &stats.repeat(3)).unwrap();
+            let (draws, statistics) = Store::open(store.folder()).unwrap().read().unwrap();
+            assert_eq!(draws.chain(0), [1.0, 2.0, 3.0, 4.0, -1.5, 1e-300]);
+            assert_eq!((draws.len(), statistics.len()), (3, 3));
+            assert!(statistics.draw(0, 1)[1].is_nan());
+        }
+    }
+
+    #[test]
+    fn what_is_missing_damaged_or_other_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), Format::Parquet);
+        let sampler = Sampler { chains: 1, ..Sampler::seeded(1) };
+        let names = ["a".to_string()];
+        store.begin(&sampler, &names).unwrap();
+        store.write_part(0, 5, &[1.0], &[0.0; 3]).unwrap();
+        let message = store.read().unwrap_err().to_string();
+        assert!(message.contains("draws 0 to 5"), "{message}");
+
+        let part = store.part_path(0, 0);
+        fs::write(&part, b"not parquet").unwrap();
+        let message = store.read().unwrap_err().to_string();
+        assert!(message.contains("draws-000000000.parquet"), "{message}");
+
+        let message = store.begin(&Sampler { seed: 2, ..sampler.clone() }, &names).unwrap_err();
+        assert!(message.to_string().contains("another `seed`"), "{message}");
+        store.begin(&Sampler { draws: 7, ..sampler.clone() }, &names).unwrap();
+        let message = store.begin(&sampler, &["z".into()]).unwrap_err();
+        assert!(message.to_string().contains("another `names`"), "{message}");
+        assert!(Store::open(folder.path().join("nowhere")).is_err());
+    }
+}
