@@ -127,7 +127,7 @@ pub struct Member<F, P, R> {
     pub recorder: R,
     /// Where it starts. Starts that lie far apart make a better test of convergence.
     pub start: Vec<F>,
-    /// Scales to begin with, where they are known; the descent and the curvature are then left out.
+    /// The scales, where they are known: the warm-up then finds the step alone.
     pub scales: Option<Scales<F>>,
 }
 
@@ -136,7 +136,7 @@ impl<F, P, R> Member<F, P, R> {
     pub fn new(potential: P, recorder: R, start: Vec<F>) -> Self {
         Member { potential, recorder, start, scales: None }
     }
-    /// With scales to begin with. All chains use those of the first.
+    /// With known scales. All chains use those of the first.
     pub fn with_scales(mut self, scales: Scales<F>) -> Self {
         self.scales = Some(scales);
         self

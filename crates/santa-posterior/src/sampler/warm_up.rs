@@ -12,7 +12,9 @@ use santa::dynamics::Adam;
 use santa::{Chain, Minibatches, Potential, Real, Sampling, Schedule, Stepper};
 
 /// Shares of the warm-up: three windows that adapt, and the last one, which does not.
-const WINDOWS: [f64; 4] = [0.1, 0.2, 0.2, 0.5];
+const WINDOWS: &[f64] = &[0.1, 0.2, 0.2, 0.5];
+/// The same where the scales are given: only the step is found.
+const WINDOWS_WITH_SCALES: &[f64] = &[0.3, 0.7];
 /// The step of the first window, whose scales are only guessed.
 const CAUTIOUS_STEP: f64 = 0.2;
 /// How often the step is halved before the warm-up gives up.
@@ -62,6 +64,10 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
         .map(|m| Seat { potential: Some(m.potential), theta: m.start, recorder: m.recorder })
         .collect();
     let mut stage = 0;
+    let (adapts, windows) = match given {
+        None => (true, WINDOWS),
+        Some(_) => (false, WINDOWS_WITH_SCALES),
+    };
     let mut scales = match given {
         Some(scales) => scales,
         None => {
@@ -72,8 +78,8 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
     let mut figures =
         Figures { step: settings.largest_step.min(CAUTIOUS_STEP), thin: 1, ..Figures::default() };
     figures.thin = thinning(settings, &figures);
-    let last = WINDOWS.len() - 1;
-    for (number, share) in WINDOWS.iter().enumerate() {
+    let last = windows.len() - 1;
+    for (number, share) in windows.iter().enumerate() {
         let draws = ((settings.warm_up as f64 * share).ceil() as u64).max(MIN_WINDOW);
         loop {
             stage += 1;
@@ -92,7 +98,9 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             (figures.temperature, figures.temperature_error) = temperature(&windows, settings.beta);
             let measured = mean(windows.iter().map(|w| w.noise));
             if number < last {
-                scales = pooled(settings, &windows, &scales)?;
+                if adapts {
+                    scales = pooled(settings, &windows, &scales)?;
+                }
                 take_seats(&mut seats, windows);
                 figures.gradient_noise = noise(settings, &mut seats, &scales, &figures)?;
                 figures.step = step(settings, figures.gradient_noise, figures.halvings);

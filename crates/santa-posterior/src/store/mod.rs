@@ -31,6 +31,7 @@ use crate::sampler::{STATISTICS, Sampler};
 use santa::Checkpoint;
 use santa::checkpoint::write_whole;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,7 @@ impl Format {
 pub struct Store {
     folder: PathBuf,
     format: Format,
+    model: Value,
 }
 
 /// What a store says about itself.
@@ -72,7 +74,7 @@ pub struct Description {
     pub sampler: Sampler,
     /// What the caller says about the model; a run goes on only with the same.
     #[serde(default)]
-    pub model: serde_json::Value,
+    pub model: Value,
 }
 
 /// A part in memory: how many draws, their quantities and statistics.
@@ -84,14 +86,20 @@ struct Part {
 impl Store {
     /// A store in a folder, new or not.
     pub fn new(folder: impl Into<PathBuf>, format: Format) -> Self {
-        Store { folder: folder.into(), format }
+        Store { folder: folder.into(), format, model: Value::Null }
+    }
+
+    /// What is sampled, in words or figures of the caller's: a run goes on only with the same.
+    pub fn describing(mut self, model: Value) -> Self {
+        self.model = model;
+        self
     }
 
     /// Opens a store that is there.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let description = read_description(&folder.join(SETTINGS))?;
-        Ok(Store { folder, format: description.format })
+        Ok(Store { folder, format: description.format, model: description.model })
     }
 
     /// The folder.
@@ -120,7 +128,7 @@ impl Store {
             format: self.format,
             names: names.to_vec(),
             sampler: sampler.clone(),
-            model: serde_json::Value::Null,
+            model: self.model.clone(),
         };
         if path.exists() {
             let theirs = read_description(&path)?;

@@ -1,0 +1,99 @@
+//! Densities whose answers are known, to try the sampler on.
+
+use super::conduct::{Model, conduct};
+use super::request::Request;
+use super::{Context, Outcome};
+use crate::failure::{Failure, Result};
+use santa::Potential;
+use santa::noise::{Purpose, Stream};
+use santa::potential::analytic::{DoubleWell, Gaussian, Mixture, Rosenbrock, Wavy};
+use santa_posterior::sampler::{Member, Parameters, Sampler};
+
+/// The built-in densities, with what they are.
+pub const DENSITIES: [(&str, &str); 5] = [
+    ("gaussian", "a Gaussian with correlations of 0.9 and scales from 1 to 10"),
+    ("double-well", "the paper's Figure 1, in every coordinate: two wells"),
+    ("mixture", "two Gaussians, far apart: chains that do not meet"),
+    ("rosenbrock", "a curved valley"),
+    ("wavy", "a Gaussian with waves"),
+];
+
+const OPTIONS: [&str; 4] = ["--dim", "--metric", "--largest-step", "--temperature"];
+
+/// Samples a built-in density.
+pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
+    request.refuse_others("a built-in density", &OPTIONS)?;
+    let dim = request.dim.unwrap_or(2);
+    if dim == 0 {
+        return Err(Failure::usage("--dim 0: there must be at least one parameter"));
+    }
+    match request.model.as_str() {
+        "gaussian" => sample(Gaussian::from_covariance(vec![0.0; dim], &covariance(dim))?, request, context),
+        "double-well" => sample(DoubleWell::new(dim)?, request, context),
+        "mixture" => sample(two(dim)?, request, context),
+        "rosenbrock" => {
+            /// Wide enough to be walked along.
+            const TEMPERATURE: f64 = 10.0;
+            sample(Rosenbrock::new(dim.max(2), TEMPERATURE)?, request, context)
+        }
+        _ => sample(Wavy::new(dim)?, request, context),
+    }
+}
+
+/// Correlations of 0.9 from each to the next, scales from 1 to 10.
+fn covariance(dim: usize) -> Vec<f64> {
+    const CORRELATION: f64 = 0.9;
+    const LARGEST: f64 = 10.0;
+    let scale = |i: usize| LARGEST.powf(i as f64 / (dim - 1).max(1) as f64);
+    (0..dim * dim)
+        .map(|k| {
+            let (i, j) = (k / dim, k % dim);
+            CORRELATION.powi(i.abs_diff(j) as i32) * scale(i) * scale(j)
+        })
+        .collect()
+}
+
+/// Two unit Gaussians ten apart in every coordinate.
+fn two(dim: usize) -> santa::Result<Mixture> {
+    const APART: f64 = 10.0;
+    let mut means = vec![0.0; dim];
+    means.extend(vec![APART; dim]);
+    Mixture::new(dim, &[0.5, 0.5], &means, &[1.0, 1.0])
+}
+
+fn sample<P: Potential<f64> + Clone + Send>(
+    potential: P,
+    request: &Request,
+    context: &Context<'_>,
+) -> Result<Outcome> {
+    let settings = &request.sampler;
+    let seed = settings.seed.unwrap_or(context.seed);
+    let defaults = Sampler::seeded(seed);
+    let sampler = Sampler {
+        chains: settings.chains.unwrap_or(defaults.chains),
+        draws: settings.draws.unwrap_or(defaults.draws),
+        warm_up: settings.warm_up.unwrap_or(defaults.warm_up),
+        thin: settings.thin,
+        beta: 1.0 / settings.temperature.unwrap_or(1.0),
+        metric: settings.metric.unwrap_or_default(),
+        largest_step: settings.largest_step.unwrap_or(defaults.largest_step),
+        ..defaults
+    };
+    let dim = potential.target().dim();
+    let recorder = Parameters::of(potential.target());
+    /// How far apart the chains start.
+    const SPREAD: f64 = 5.0;
+    let members = sampler.members(|chain| {
+        let mut start = vec![0.0; dim];
+        Stream::new(seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut start);
+        start.iter_mut().for_each(|x| *x *= SPREAD);
+        Member::new(potential.clone(), recorder.clone(), start)
+    });
+    let about = DENSITIES.iter().find(|(name, _)| *name == request.model).map_or("", |(_, a)| a);
+    let model = Model {
+        title: format!("{} in {dim} dimensions", request.model),
+        facts: vec![("model".into(), about.to_string())],
+        exact: Some((potential, recorder)),
+    };
+    conduct(sampler, members, model, context)
+}

@@ -1,0 +1,197 @@
+//! Regressions on a CSV file.
+
+use super::conduct::{Model, conduct};
+use super::request::{DEFAULT, Request, law, unknown_law};
+use super::{Context, Outcome};
+use crate::failure::{Failure, Result};
+use santa::noise::{Purpose, Stream};
+use santa::{Group, Prior};
+use santa_posterior::regression::{DEGREES, Design, Family, Regression, Scaling, Sigma, Table};
+use santa_posterior::sampler::{Member, Sampler, Scales, quantities};
+
+/// Kinds of regression.
+pub const REGRESSIONS: [(&str, &str); 3] = [
+    ("linear", "a number with Gaussian noise"),
+    ("logistic", "yes or no: 0 and 1"),
+    ("robust", "a number with outliers: Student's t noise"),
+];
+
+const OPTIONS: [&str; 10] = [
+    "--data", "--response", "--features", "--no-intercept", "--degrees", "--prior", "--batch",
+    "--metric", "--largest-step", "--temperature",
+];
+
+/// Standard deviation of a coefficient's prior by default, in units of the response's standard
+/// deviation per standard deviation of the feature (on the log-odds for logistic regression).
+const DEFAULT_SD: f64 = 2.5;
+/// With up to so many data every step uses all of them.
+const ALL_UP_TO: usize = 2_000;
+/// Data per minibatch where there are more.
+const BATCH: usize = 200;
+/// With more coefficients, diagonal scales; a triangle would cost more than the data.
+const DENSE_UP_TO: usize = 1_000;
+
+/// Samples a regression.
+pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
+    request.refuse_others("a regression", &OPTIONS)?;
+    let (regression, facts) = read(request)?;
+    let settings = &request.sampler;
+    let seed = settings.seed.unwrap_or(context.seed);
+    let n = regression.target().data_size().get() as usize;
+    let dim = regression.target().dim();
+    let defaults = Sampler::seeded(seed);
+    let sampler = Sampler {
+        chains: settings.chains.unwrap_or(defaults.chains),
+        draws: settings.draws.unwrap_or(defaults.draws),
+        warm_up: settings.warm_up.unwrap_or(defaults.warm_up),
+        thin: settings.thin,
+        batch_size: settings.batch.unwrap_or(if n <= ALL_UP_TO { n } else { BATCH }),
+        beta: 1.0 / settings.temperature.unwrap_or(1.0),
+        metric: settings.metric.unwrap_or_default(),
+        largest_step: settings.largest_step.unwrap_or(defaults.largest_step),
+        ..defaults
+    };
+
+    // The mode and the curvature there: the anchor of the minibatches, where to start, how wide.
+    let laplace = regression.laplace()?;
+    let known = settings.metric.is_none() && dim <= DENSE_UP_TO;
+    let scales = match known {
+        true => Some(Scales::dense(&laplace.mode, &laplace.covariance())?),
+        false => None,
+    };
+    let regression = match sampler.batch_size < n {
+        true => regression.with_anchor(&laplace.mode)?,
+        false => regression,
+    };
+    let recorder = {
+        let regression = regression.clone();
+        quantities(regression.names(), move |theta: &[f64], out: &mut [f64]| {
+            // As long as its names: `original` gives one number for each.
+            match regression.original(theta) {
+                Ok(values) => out.copy_from_slice(&values),
+                Err(_) => out.fill(f64::NAN),
+            }
+        })
+    };
+    let members = sampler.members(|chain| {
+        /// Wider than the posterior, so that chains that agree have come from different sides.
+        const SPREAD: f64 = 2.0;
+        let mut xi = vec![0.0; dim];
+        Stream::new(seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut xi);
+        xi.iter_mut().for_each(|x| *x *= SPREAD);
+        let member = Member::new(regression.clone(), recorder.clone(), laplace.draw(&xi));
+        match &scales {
+            Some(scales) => member.with_scales(scales.clone()),
+            None => member,
+        }
+    });
+    let title = format!(
+        "{} regression of {}",
+        capitalised(&request.model),
+        request.response.as_deref().unwrap_or_default()
+    );
+    let exact = Some((regression, recorder));
+    conduct(sampler, members, Model { title, facts, exact }, context)
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
+}
+
+/// The regression of a request, and facts for the report.
+fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
+    let missing = |what: &str, hint: &str| {
+        Failure::usage(format!("a regression needs {what}")).hint(hint)
+    };
+    let path =
+        request.data.as_ref().ok_or_else(|| missing("data", "name a CSV file with `--data FILE`"))?;
+    let response = request.response.as_deref().ok_or_else(|| {
+        missing("a response", "name the column to be explained with `--response COLUMN`")
+    })?;
+    let mut select: Vec<&str> = request.features.iter().map(String::as_str).collect();
+    if select.contains(&response) {
+        return Err(Failure::usage(format!("{response:?} is the response, and among the features")));
+    }
+    select.push(response);
+    let select = if request.features.is_empty() { None } else { Some(select.as_slice()) };
+    let table = Table::read(path, select)?;
+    let all: Vec<&str> = table.sources().filter(|name| *name != response).collect();
+    let features: Vec<&str> = match request.features.is_empty() {
+        true => all,
+        false => request.features.iter().map(String::as_str).collect(),
+    };
+    let y = table.response(response)?.to_vec();
+    let intercept = request.intercept.unwrap_or(true);
+    let design = Design::from_table(&table, &features, intercept, Scaling::Standardised)?;
+    let family = family(request)?;
+    let default = match request.priors.get(DEFAULT) {
+        Some(text) => prior(text)?,
+        None => Prior::gaussian(1.0 / (DEFAULT_SD * DEFAULT_SD)),
+    };
+    let names = design.names().to_vec();
+    let mut regression = Regression::new(design, &y, family, default)?;
+    let own: Vec<_> =
+        request.priors.iter().filter(|(name, _)| ![DEFAULT, SIGMA].contains(&name.as_str())).collect();
+    if !own.is_empty() {
+        regression = regression.with_named_segments()?;
+        for (name, text) in own {
+            if !names.contains(name) {
+                let known = names.iter().map(String::as_str);
+                return Err(crate::nearest::unknown("coefficient", name, known));
+            }
+            regression = regression.with_group(Group::new(name).prior(prior(text)?))?;
+        }
+    }
+    let shown = request.priors.iter().map(|(name, law)| format!("{name} ~ {law}"));
+    let priors: Vec<String> = match request.priors.contains_key(DEFAULT) {
+        true => shown.collect(),
+        false => [format!("{DEFAULT} ~ normal({DEFAULT_SD})")].into_iter().chain(shown).collect(),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let facts = vec![
+        ("data".into(), format!("{name}, {} rows", y.len())),
+        ("explains".into(), format!("{response} by {}", features.join(", "))),
+        ("priors (of standardised features)".into(), priors.join(", ")),
+    ];
+    Ok((regression, facts))
+}
+
+/// The name of the noise's prior.
+const SIGMA: &str = "sigma";
+
+fn family(request: &Request) -> Result<Family> {
+    let sigma = match request.priors.get(SIGMA) {
+        None => Sigma::default(),
+        Some(text) => match law(text)? {
+            ("half-normal", Some(scale)) => Sigma::HalfNormal { scale },
+            ("half-cauchy", Some(scale)) => Sigma::HalfCauchy { scale },
+            ("fixed", Some(value)) => Sigma::Fixed { value },
+            (name, _) => return Err(unknown_law(name, &["half-normal", "half-cauchy", "fixed"])),
+        },
+    };
+    if request.degrees.is_some() && request.model != "robust" {
+        return Err(Failure::usage("--degrees has a meaning for robust regression alone"));
+    }
+    Ok(match request.model.as_str() {
+        "linear" => Family::Gaussian { sigma },
+        "logistic" if request.priors.contains_key(SIGMA) => {
+            return Err(Failure::usage("logistic regression has no `sigma` to give a prior to"));
+        }
+        "logistic" => Family::Bernoulli,
+        _ => Family::StudentT { degrees: request.degrees.unwrap_or(DEGREES), sigma },
+    })
+}
+
+fn prior(text: &str) -> Result<Prior> {
+    Ok(match law(text)? {
+        ("flat", None) => Prior::Flat,
+        ("normal", Some(sd)) => Prior::gaussian(1.0 / (sd * sd)),
+        ("laplace", Some(scale)) => Prior::laplace(scale),
+        ("normal" | "laplace", None) => {
+            return Err(Failure::usage(format!("the prior {text:?} needs a number"))
+                .hint("write normal(SD) or laplace(SCALE)"));
+        }
+        (name, _) => return Err(unknown_law(name, &["normal", "laplace", "flat"])),
+    })
+}
