@@ -157,7 +157,7 @@ mod tests {
         }
         // By scipy.stats.norm.ppf.
         assert!((normal_quantile(0.975) - 1.959_963_984_540_054).abs() < 1e-15);
-        assert!((normal_quantile(1e-300) + 37.047_096_499_407_24).abs() < 1e-13);
+        assert!((normal_quantile(1e-300) + 37.047_096_299_361_2).abs() < 1e-13);
         assert_eq!(normal_quantile(0.5), 0.0);
         assert_eq!(normal_quantile(1.0), f64::INFINITY);
         assert_eq!(normal_quantile(0.0), f64::NEG_INFINITY);
