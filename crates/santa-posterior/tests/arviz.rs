@@ -9,7 +9,7 @@ use santa_posterior::diagnostics::{
 use serde::Deserialize;
 
 /// Relative error that rounding explains.
-const TOLERANCE: f64 = 1e-9;
+const TOLERANCE: f64 = 1e-10;
 
 #[derive(Deserialize)]
 struct Golden {

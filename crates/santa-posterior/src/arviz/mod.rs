@@ -105,7 +105,6 @@ impl<'a> Export<'a> {
 
     fn posterior(&self, store: &mut Store<'a>) -> Result<()> {
         let draws = self.draws;
-        let dim = draws.dim();
         self.group(store, "posterior");
         for Variable { name, places, axes } in variables(draws.names()) {
             let mut shape = vec![draws.chains(), draws.len()];
@@ -118,7 +117,7 @@ impl<'a> Export<'a> {
                 dimensions.push(dimension);
             }
             let value = Box::new(move |chain: usize, draw: usize, element: usize| {
-                draws.chain(chain)[draw * dim + places[element]]
+                draws.draw(chain, draw)[places[element]]
             });
             let numbers = Numbers::Real(value);
             store.add(Array { group: "posterior", name, shape, dimensions, numbers })?;

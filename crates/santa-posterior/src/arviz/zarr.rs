@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers in a chunk at most, if a draw has not more: 16 MiB.
-const CHUNK: usize = 1 << 21;
+/// Numbers in a chunk at most, if a draw has not more: 16 MiB, but little for the test of it.
+const CHUNK: usize = if cfg!(test) { 1 << 8 } else { 1 << 21 };
 
 /// Groups and arrays, before they are written.
 pub(super) struct Store<'a> {

@@ -21,7 +21,7 @@
 //!
 //! The values are those of ArviZ (0.23), which follows Vehtari, Gelman, Simpson, Carpenter and
 //! Bürkner, *Rank-normalization, folding, and localization: an improved R-hat* (Bayesian Analysis 16,
-//! 2021); the tests compare them to a relative 1e-9. Three rare cases differ. ArviZ takes draws for
+//! 2021); the tests compare them to a relative 1e-10. Three rare cases differ. ArviZ takes draws for
 //! constant if their range is below 1e-15, in whatever unit, here they must be equal. A quantile
 //! between two equal draws is that value, where ArviZ may be a rounding error below it and count the
 //! draws on its other side. And ArviZ ranks infinities.

@@ -111,14 +111,14 @@ impl Verdict {
             troubles.push(Trouble::ChainsDisagree { quantities, worst });
         }
         let needed = ESS_PER_CHAIN * summary.chains;
-        let parts: [(&'static str, fn(&Row) -> f64); 2] =
-            [("bulk", |row| row.ess_bulk), ("tail", |row| row.ess_tail)];
-        for (part, ess) in parts {
+        let mut few = |part, ess: fn(&Row) -> f64| {
             if let Some((quantities, worst)) = worst(&moving, ess, |ess| ess < needed as f64, false)
             {
                 troubles.push(Trouble::FewEffectiveDraws { part, quantities, worst, needed });
             }
-        }
+        };
+        few("bulk", |row| row.ess_bulk);
+        few("tail", |row| row.ess_tail);
         if summary.chains < ENOUGH_CHAINS {
             troubles.push(Trouble::FewChains { chains: summary.chains });
         }

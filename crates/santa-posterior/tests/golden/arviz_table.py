@@ -50,7 +50,7 @@ def cases(rng):
     yield "one chain", autoregression(rng, 0.7, 1, 150)
     yield "seven chains", autoregression(rng, 0.3, 7, 31)
     yield "constant", numpy.full((CHAINS, 20), 2.5)
-    yield "far from zero", 1e6 + autoregression(rng, 0.6, CHAINS, 50)
+    yield "far from zero", 1e3 + autoregression(rng, 0.6, CHAINS, 50)
     for draws in range(4, 10):
         yield f"{draws} draws", rng.standard_normal((2, draws))
     yield "too short", rng.standard_normal((CHAINS, 3))
