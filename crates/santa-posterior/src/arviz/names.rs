@@ -72,14 +72,14 @@ fn whole(stem: &str, mut elements: Vec<(Vec<usize>, usize)>) -> Option<Variable>
     {
         return None;
     }
-    let axes: Vec<Range<usize>> = last.iter().map(|end| origin..end + 1).collect();
+    let axes: Vec<Range<usize>> =
+        last.iter().map(|end| Some(origin..end.checked_add(1)?)).collect::<Option<_>>()?;
     // In order, of this number, and each where it belongs: no index is missing or double.
     let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.len()))?;
     let belongs = |(place, (index, _)): (usize, &(Vec<usize>, usize))| {
-        let inside = index.iter().zip(&axes).all(|(i, axis)| axis.contains(i));
         let flat =
-            index.iter().zip(&axes).fold(0, |flat, (i, axis)| flat * axis.len() + i - origin);
-        inside && flat == place
+            || index.iter().zip(&axes).fold(0, |flat, (i, axis)| flat * axis.len() + i - origin);
+        index.iter().zip(&axes).all(|(i, axis)| axis.contains(i)) && flat() == place
     };
     if size != elements.len() || !elements.iter().enumerate().all(belongs) {
         return None;
@@ -137,6 +137,8 @@ mod tests {
         scalars(&["w[0]", "w.0", "w[1]"]);
         scalars(&["w", "w[0]", "w[1]"]);
         scalars(&["w[00]", "w[01]"]);
+        scalars(&["w[1,1]", "w[1,2]", "w[2,0]", "w[2,2]"]);
+        scalars(&["w.0", "w.18446744073709551615", "w.18446744073709551616"]);
         scalars(&["[0]", "[1]", "0", "1", "a]", "a[]", "b.", "v1.5x"]);
     }
 }
