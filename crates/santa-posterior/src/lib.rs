@@ -12,6 +12,7 @@
 //! | [`check`] | simulation-based calibration, the joint-distribution test, an exact reference sampler |
 //! | [`error`] | what can go wrong |
 
+pub mod arviz;
 pub mod check;
 pub mod diagnostics;
 pub mod draws;
