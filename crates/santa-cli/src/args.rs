@@ -53,6 +53,8 @@ pub enum Command {
     Train(Train),
     /// Run experiments with several optimizers, settings and seeds; one table, one report
     Compare(Compare),
+    /// Draw from a posterior: a built-in density, a regression on a CSV file, or a network's
+    Sample(Sample),
     /// Search settings, chosen on validation data
     Sweep(Sweep),
     /// Try weights on a data set
@@ -133,6 +135,129 @@ pub struct Compare {
     /// Write TensorBoard event files too
     #[arg(long)]
     pub tensorboard: bool,
+}
+
+/// Options of `santa sample`.
+#[derive(Debug, Args)]
+#[command(after_help = "Models: gaussian, double-well, mixture, rosenbrock, wavy (built-in densities); \
+                        linear, logistic, robust (regressions, with --data and --response); an \
+                        experiment (`santa presets`); or a TOML file with any of these options.\n\
+                        Try: santa sample gaussian --dim 10")]
+pub struct Sample {
+    /// A built-in density, a kind of regression, an experiment, or a TOML file
+    pub model: String,
+    /// Chains
+    #[arg(long, value_name = "N")]
+    pub chains: Option<u32>,
+    /// Draws of each chain
+    #[arg(long, value_name = "N")]
+    pub draws: Option<u64>,
+    /// Length of the warm-up, in draws; for networks in steps
+    #[arg(long, value_name = "N")]
+    pub warm_up: Option<u64>,
+    /// Steps between draws [default: as many as it takes to forget; for networks half an epoch]
+    #[arg(long, value_name = "N")]
+    pub thin: Option<u64>,
+    /// Data per minibatch
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// Seed of everything
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// 1 for the posterior, less for a sharper law
+    #[arg(long, value_name = "T")]
+    pub temperature: Option<f64>,
+    /// The scales that the warm-up finds
+    #[arg(long, value_name = "KIND")]
+    pub metric: Option<Scales>,
+    /// The largest step, in units of the posterior's scales
+    #[arg(long, value_name = "H")]
+    pub largest_step: Option<f64>,
+    /// Parameters of a built-in density
+    #[arg(long, value_name = "N", help_heading = "Built-in densities")]
+    pub dim: Option<usize>,
+    /// A CSV file with a header
+    #[arg(long, value_name = "FILE", help_heading = "Regressions")]
+    pub data: Option<PathBuf>,
+    /// The column that is to be explained
+    #[arg(long, value_name = "COLUMN", help_heading = "Regressions")]
+    pub response: Option<String>,
+    /// The columns that explain it [default: all others]
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', help_heading = "Regressions")]
+    pub features: Vec<String>,
+    /// Prior of all coefficients, or of one: `--prior 'normal(1)'`, `--prior 'age=laplace(0.5)'`,
+    /// `--prior 'sigma=half-cauchy(1)'`; of standardised features
+    #[arg(long, value_name = "[NAME=]LAW", help_heading = "Regressions")]
+    pub prior: Vec<String>,
+    /// Leave out the intercept
+    #[arg(long, help_heading = "Regressions")]
+    pub no_intercept: bool,
+    /// Degrees of freedom of robust regression
+    #[arg(long, value_name = "NU", help_heading = "Regressions")]
+    pub degrees: Option<f64>,
+    /// Replace a field of the experiment: `--set optimizer=sghmc`
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Networks")]
+    pub set: Vec<String>,
+    /// Steps of a cycle, with a cyclical schedule: draws are made at the end of each
+    #[arg(long, value_name = "STEPS", help_heading = "Networks")]
+    pub cycle: Option<u64>,
+    /// Draws of each cycle
+    #[arg(long, value_name = "N", requires = "cycle", help_heading = "Networks")]
+    pub draws_per_cycle: Option<u64>,
+    /// Folder for draws, summary and report [default: posteriors/MODEL]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with the draws in the folder, bit for bit
+    #[arg(long)]
+    pub resume: bool,
+    /// How draws are written
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<DrawsFormat>,
+    /// Write a Zarr store that ArviZ opens, too
+    #[arg(long)]
+    pub arviz: bool,
+    /// Quantities to draw in the report [default: the worst]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub show: Vec<String>,
+}
+
+/// Scales that a warm-up finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scales {
+    /// None: the parameters' own
+    Identity,
+    /// One for each parameter
+    Diagonal,
+    /// Correlations too
+    Dense,
+}
+
+impl From<Scales> for santa_posterior::sampler::Metric {
+    fn from(scales: Scales) -> Self {
+        match scales {
+            Scales::Identity => Self::Identity,
+            Scales::Diagonal => Self::Diagonal,
+            Scales::Dense => Self::Dense,
+        }
+    }
+}
+
+/// Files of draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrawsFormat {
+    /// Columns by name, for pandas, polars and DuckDB
+    Parquet,
+    /// Tensors
+    Safetensors,
+}
+
+impl From<DrawsFormat> for santa_posterior::store::Format {
+    fn from(format: DrawsFormat) -> Self {
+        match format {
+            DrawsFormat::Parquet => Self::Parquet,
+            DrawsFormat::Safetensors => Self::Safetensors,
+        }
+    }
 }
 
 /// Options of `santa sweep`.

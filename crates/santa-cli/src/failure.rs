@@ -115,6 +115,19 @@ impl From<santa::Error> for Failure {
     }
 }
 
+impl From<santa_posterior::Error> for Failure {
+    fn from(error: santa_posterior::Error) -> Self {
+        let kind = match error {
+            santa_posterior::Error::Santa(error) => return error.into(),
+            santa_posterior::Error::Interrupted => Kind::Interrupted,
+            santa_posterior::Error::Io { .. } => Kind::System,
+            santa_posterior::Error::Data(_) => Kind::Data,
+            _ => Kind::Usage,
+        };
+        Failure::new(kind, error)
+    }
+}
+
 impl From<santa_datasets::Error> for Failure {
     fn from(error: santa_datasets::Error) -> Self {
         Failure::data(error)

@@ -10,6 +10,7 @@ mod quickstart;
 mod report;
 mod reproduce;
 mod results;
+mod sample;
 mod sweep;
 pub(crate) mod table;
 mod train;
@@ -28,6 +29,7 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
         Command::Quickstart(args) => quickstart::run(args, global, console),
         Command::Train(args) => train::run(args, global, console),
         Command::Compare(args) => compare::run(args, global, console),
+        Command::Sample(args) => sample::run(args, global, console),
         Command::Sweep(args) => sweep::run(args, global, console),
         Command::Eval(args) => eval::run(args, global, console),
         Command::Report(args) => report::run(args, console),
@@ -42,8 +44,11 @@ pub fn run(cli: Cli, console: &Console) -> Result<()> {
 
 /// Whether a command reads data sets and computes.
 fn computes(command: &Command) -> bool {
-    use Command::{Compare, Eval, Quickstart, Reproduce, Sweep, Train};
-    matches!(command, Quickstart(_) | Train(_) | Compare(_) | Sweep(_) | Eval(_) | Reproduce(_))
+    use Command::{Compare, Eval, Quickstart, Reproduce, Sample, Sweep, Train};
+    matches!(
+        command,
+        Quickstart(_) | Train(_) | Compare(_) | Sample(_) | Sweep(_) | Eval(_) | Reproduce(_)
+    )
 }
 
 /// As many threads as were asked for.

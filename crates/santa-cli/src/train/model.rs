@@ -34,6 +34,14 @@ pub trait Model<F: Scalar>: Potential<F> {
     ) -> Result<()> {
         self.add(theta, part, average)
     }
+    /// The logarithms of the classes' probabilities, example by example; none for music.
+    fn log_probabilities(&mut self, _theta: &[F], _part: Part) -> Result<Option<Vec<F>>> {
+        Ok(None)
+    }
+    /// The right classes; none for music.
+    fn labels(&self, _part: Part) -> Result<Option<Vec<usize>>> {
+        Ok(None)
+    }
     /// How good an averaged prediction is.
     fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score>;
     /// How well the confidence of an averaged prediction is earned; none for music.
@@ -122,6 +130,13 @@ impl<F: Scalar> Model<F> for ImageModel<F> {
     fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()> {
         let examples = self.examples(part)?;
         average.push_log(&self.model.log_probabilities(theta, &examples)?)
+    }
+    fn log_probabilities(&mut self, theta: &[F], part: Part) -> Result<Option<Vec<F>>> {
+        let examples = self.examples(part)?;
+        Ok(Some(self.model.log_probabilities(theta, &examples)?))
+    }
+    fn labels(&self, part: Part) -> Result<Option<Vec<usize>>> {
+        Ok(Some(self.examples(part)?.labels().collect()))
     }
     fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score> {
         let Average::Classes(average) = average else { return Err(mixed_up()) };

@@ -1,0 +1,195 @@
+//! `santa sample`: draws from a posterior.
+
+use super::set_threads;
+use crate::args::{Global, Sample};
+use crate::console::Console;
+use crate::data::Library;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::run::machine::provenance;
+use crate::sample::report::{self, Report};
+use crate::sample::{self, Context, Outcome, Request};
+use santa_posterior::arviz::Export;
+use santa_posterior::sampler::Plan;
+use serde_json::json;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The seed by default.
+const SEED: u64 = 42;
+
+pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
+    let request = Request::new(args)?;
+    set_threads(global)?;
+    interrupt::listen(console)?;
+    let library = Library::new(global)?;
+    let folder = args.out.clone().unwrap_or_else(|| default_folder(&request));
+    let context = Context {
+        folder: folder.clone(),
+        seed: SEED,
+        resume: args.resume,
+        console,
+        library: &library,
+        request: &request,
+    };
+    let outcome = sample::run(&request, &context)?;
+    for name in &args.show {
+        if outcome.draws.position(name).is_none() {
+            let known = outcome.draws.names().iter().map(String::as_str);
+            return Err(crate::nearest::unknown("quantity", name, known));
+        }
+    }
+    let page = folder.join("report.html");
+    report::write(&page_of(&outcome, &args.show), &page)?;
+    let object = object(&outcome, &folder);
+    let text = serde_json::to_string_pretty(&object).map_err(Failure::system)?;
+    santa::checkpoint::write_whole(folder.join("summary.json"), format!("{text}\n").as_bytes())?;
+    if args.arviz {
+        export(&outcome, &folder.join("arviz.zarr"))?;
+    }
+    show(&outcome, console)?;
+    console.note(format_args!("draws, summary and report are in {}", folder.display()));
+    console.object(&object)
+}
+
+/// `posteriors/MODEL`, without the ending of a file.
+fn default_folder(request: &Request) -> PathBuf {
+    let name = Path::new(&request.model).file_stem().unwrap_or_default();
+    Path::new("posteriors").join(name)
+}
+
+/// Quantities that are shown before the rest is counted.
+const SHOWN: usize = 30;
+
+fn show(outcome: &Outcome, console: &Console) -> Result<()> {
+    let mut summary = outcome.summary.clone();
+    let hidden = summary.rows.len().saturating_sub(SHOWN);
+    summary.rows.truncate(SHOWN);
+    console.result(&summary)?;
+    if hidden > 0 {
+        console.result(format_args!("and {hidden} more, in summary.json"))?;
+    }
+    for table in &outcome.tables {
+        let mut text = super::table::Table::new(table.columns.iter().cloned());
+        table.rows.iter().for_each(|row| text.row(row.iter().cloned()));
+        console.result(format_args!("\n{text}"))?;
+    }
+    let temperature = &outcome.configurational;
+    console.result(format_args!(
+        "\nconfigurational temperature {:.3} ± {:.3}, it should be {:.3}",
+        temperature.mean, temperature.standard_error, temperature.expected
+    ))?;
+    if let Some(differences) = &outcome.exact {
+        let largest = |of: fn(&sample::Difference) -> f64| {
+            differences.iter().map(of).fold(0.0, |most: f64, x| most.max(x.abs()))
+        };
+        console.result(format_args!(
+            "against a short run with exact gradients: means within {:.2} standard deviations, \
+             standard deviations within {:.0} %",
+            largest(|d| d.mean),
+            100.0 * largest(|d| d.sd_ratio - 1.0)
+        ))?;
+    }
+    match outcome.troubles.is_empty() {
+        true => console.result(
+            "No trouble was found. (Chains that all miss a mode agree with each other, too.)",
+        ),
+        false => {
+            console.result("\nThese draws are not to be trusted yet:")?;
+            outcome.troubles.iter().try_for_each(|trouble| console.result(format_args!("- {trouble}")))
+        }
+    }
+}
+
+fn object(outcome: &Outcome, folder: &Path) -> serde_json::Value {
+    json!({
+        "folder": folder,
+        "converged": outcome.troubles.is_empty(),
+        "troubles": outcome.troubles,
+        "summary": outcome.summary,
+        "temperature": { "configurational": outcome.configurational, "kinetic": outcome.kinetic },
+        "exact": outcome.exact,
+        "warm_up": outcome.figures,
+        "sampler": outcome.sampler,
+        "predictions": outcome.tables,
+        "seconds": outcome.seconds,
+    })
+}
+
+fn page_of<'a>(outcome: &'a Outcome, show: &[String]) -> Report<'a> {
+    let rows = outcome.summary.rows.iter().map(report::Row::from).collect();
+    let mut page = Report::new(outcome.title.clone(), &outcome.draws, rows);
+    page.verdict = outcome.troubles.clone();
+    page.shown = show.to_vec();
+    page.tables = outcome.tables.clone();
+    page.tables.extend(outcome.exact.as_ref().map(|all| comparison(all)));
+    page.cycles = cycles(outcome);
+    let made = provenance();
+    let figures = &outcome.figures;
+    let reading = |t: &santa_posterior::sampler::Temperature| {
+        format!("{:.4} ± {:.4} (should be {:.4})", t.mean, t.standard_error, t.expected)
+    };
+    page.facts = outcome.facts.clone();
+    let mut fact = |name: &str, value: String| page.facts.push((name.into(), value));
+    let sampler = &outcome.sampler;
+    fact("chains and draws", format!("{} of {} draws", sampler.chains, sampler.draws));
+    fact("configurational temperature", reading(&outcome.configurational));
+    fact("kinetic temperature", reading(&outcome.kinetic));
+    if sampler.dynamics.is_none() {
+        fact("step", format!("{:.3} of the posterior's scales", figures.step));
+        fact("steps between draws", figures.thin.to_string());
+        fact("variance of the minibatch gradient", format!("{:.3}", figures.gradient_noise));
+    }
+    fact("batch", sampler.batch_size.to_string());
+    fact("seed", sampler.seed.to_string());
+    fact("seconds", format!("{:.1}", outcome.seconds));
+    fact("command", made.command.join(" "));
+    fact("version", made.version);
+    fact("machine", format!("{}, {} threads", made.machine.cpu, made.machine.threads));
+    page
+}
+
+/// The stretches of draws that belong to one cycle each.
+fn cycles(outcome: &Outcome) -> Vec<Range<usize>> {
+    let Plan::Cycles { draws, .. } = outcome.plan else { return Vec::new() };
+    let all = outcome.draws.len();
+    let size = draws.max(1) as usize;
+    (0..all).step_by(size).map(|first| first..(first + size).min(all)).collect()
+}
+
+/// The comparison with exact gradients, as a table.
+fn comparison(all: &[sample::Difference]) -> report::Table {
+    /// The worst ones alone.
+    const ROWS: usize = 20;
+    let mut sorted: Vec<&sample::Difference> = all.iter().collect();
+    sorted.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+    let rows = sorted.iter().take(ROWS).map(|d| {
+        vec![
+            d.name.clone(),
+            format!("{:+.3} ± {:.3}", d.mean, d.mean_error),
+            format!("{:.3} ± {:.3}", d.sd_ratio, d.sd_ratio_error),
+        ]
+    });
+    report::Table {
+        title: "Against a short run with exact gradients".into(),
+        columns: ["quantity", "mean, difference in standard deviations", "standard deviation, ratio"]
+            .map(String::from)
+            .to_vec(),
+        rows: rows.collect(),
+        note: "Hamiltonian Monte Carlo with all data and a Metropolis correction, 4 chains of 500 draws."
+            .into(),
+    }
+}
+
+fn export(outcome: &Outcome, path: &Path) -> Result<()> {
+    let mut export = Export::new(&outcome.draws).replace(true);
+    for (i, name) in outcome.statistics.names().iter().enumerate() {
+        export = export.statistic(name, &outcome.statistics.quantity(i));
+    }
+    let export = export
+        .attribute("seed", outcome.sampler.seed.to_string())
+        .attribute("created_by", format!("santa {}", env!("CARGO_PKG_VERSION")));
+    let _ = fs::create_dir_all(path.parent().unwrap_or(Path::new(".")));
+    Ok(export.write(path)?)
+}

@@ -1,0 +1,206 @@
+//! Running the chains, and what is known of the draws afterwards.
+
+use super::Context;
+use super::bars::Bars;
+use super::exact::{self, Difference};
+use super::report;
+use crate::failure::{Failure, Kind, Result};
+use santa::{Potential, Real};
+use santa_posterior::diagnostics::Summary;
+use santa_posterior::sampler::{Figures, Member, Plan, Posterior, Recorder, Sampler, Temperature};
+use santa_posterior::store::Format;
+use santa_posterior::{Draws, Store};
+use serde::Serialize;
+use std::time::Instant;
+
+/// What is sampled, for the reader, and how it can be sampled exactly.
+pub struct Model<P, R> {
+    /// The report's title.
+    pub title: String,
+    /// What there is to say about it.
+    pub facts: Vec<(String, String)>,
+    /// A potential and a recorder for the comparison with exact gradients.
+    pub exact: Option<(P, R)>,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// The report's title.
+    pub title: String,
+    /// Facts for the report.
+    pub facts: Vec<(String, String)>,
+    /// The settings.
+    pub sampler: Sampler,
+    /// The draws.
+    pub draws: Draws,
+    /// The statistics of each.
+    pub statistics: Draws,
+    /// Means, errors and diagnostics.
+    pub summary: Summary,
+    /// The configurational temperature.
+    pub configurational: Temperature,
+    /// The kinetic temperature.
+    pub kinetic: Temperature,
+    /// What the warm-up found.
+    pub figures: Figures,
+    /// Which steps became draws.
+    pub plan: Plan,
+    /// The comparison with exact gradients, where it was made.
+    pub exact: Option<Vec<Difference>>,
+    /// What is wrong, in words, the worst first.
+    pub troubles: Vec<String>,
+    /// Tables of predictions.
+    pub tables: Vec<report::Table>,
+    /// Wall-clock seconds of this sitting.
+    pub seconds: f64,
+}
+
+/// A recorder's last word: tables for the report.
+pub trait Tables: Sized {
+    /// Tables of what all chains have gathered.
+    fn tables(_recorders: &[Self]) -> Result<Vec<report::Table>> {
+        Ok(Vec::new())
+    }
+}
+
+impl Tables for santa_posterior::sampler::Parameters {}
+impl<G> Tables for santa_posterior::sampler::Quantities<G> {}
+
+/// Runs chains in double precision, and compares with exact gradients where that is quick.
+pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables>(
+    sampler: Sampler,
+    members: Vec<Member<f64, P, R>>,
+    model: Model<P, R>,
+    context: &Context<'_>,
+) -> Result<Outcome> {
+    let Model { title, facts, exact } = model;
+    let (posterior, mut outcome) = draw(sampler, members, title, facts, context)?;
+    let Some((potential, recorder)) = exact else { return Ok(outcome) };
+    // At another temperature it is another law.
+    if !exact::is_small(&potential) || outcome.sampler.beta != 1.0 {
+        return Ok(outcome);
+    }
+    context.console.detail("comparing with exact gradients");
+    let (scales, seed) = (&posterior.tuning.scales, outcome.sampler.seed);
+    outcome.exact = exact::compare(potential, recorder, scales, seed, &outcome.summary)?;
+    let off: Vec<&Difference> =
+        outcome.exact.iter().flatten().filter(|difference| difference.is_off()).collect();
+    if let Some(worst) = off.iter().max_by(|a, b| a.mean.abs().total_cmp(&b.mean.abs())) {
+        let sentence = format!(
+            "The draws differ from those of a short exact run in {} of {} quantities (the mean of {} by \
+             {:.2} of its standard deviations). Use larger batches or a smaller step (--batch, \
+             --largest-step); where the posterior has several modes, neither run may have seen them all.",
+            off.len(),
+            outcome.summary.rows.len(),
+            worst.name,
+            worst.mean
+        );
+        outcome.troubles.push(sentence);
+    }
+    Ok(outcome)
+}
+
+/// Runs chains.
+pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables>(
+    sampler: Sampler,
+    members: Vec<Member<F, P, R>>,
+    title: String,
+    facts: Vec<(String, String)>,
+    context: &Context<'_>,
+) -> Result<(Posterior<F, R>, Outcome)> {
+    let format = context.request.sampler.format.unwrap_or(Format::Parquet);
+    let description = serde_json::to_value(Description::of(context)).map_err(Failure::system)?;
+    let store = Store::new(&context.folder, format).describing(description);
+    if context.folder.join("settings.json").exists() && !context.resume {
+        return Err(Failure::usage(format!("there are draws in {}", context.folder.display()))
+            .hint("`--resume` goes on with them; `--out` chooses another folder"));
+    }
+    let started = Instant::now();
+    let bars = Bars::new(*context.console, sampler.chains);
+    let posterior = sampler.run_watched(members, Some(&store), &bars);
+    bars.finish();
+    let posterior = posterior?;
+    if !posterior.complete {
+        let text = format!(
+            "interrupted after {} draws of each chain; they are written",
+            posterior.draws.len()
+        );
+        return Err(Failure::new(Kind::Interrupted, text)
+            .hint("the same command with `--resume` goes on from there"));
+    }
+    let summary = Summary::new(&posterior.draws);
+    let configurational = posterior.configurational_temperature();
+    let mut troubles: Vec<String> =
+        summary.verdict().troubles.iter().map(ToString::to_string).collect();
+    troubles.extend(hot_or_cold(&configurational, &sampler));
+    let outcome = Outcome {
+        title,
+        facts,
+        draws: posterior.draws.clone(),
+        statistics: posterior.statistics.clone(),
+        configurational,
+        kinetic: posterior.kinetic_temperature(),
+        figures: posterior.tuning.figures,
+        plan: posterior.plan,
+        exact: None,
+        troubles,
+        tables: R::tables(&posterior.recorders)?,
+        summary,
+        sampler,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    Ok((posterior, outcome))
+}
+
+/// What the store is told about the model: what a run that goes on must agree with.
+#[derive(Serialize)]
+struct Description<'a> {
+    model: &'a str,
+    dim: Option<usize>,
+    data: Option<String>,
+    response: Option<&'a str>,
+    features: &'a [String],
+    intercept: Option<bool>,
+    degrees: Option<f64>,
+    priors: &'a std::collections::BTreeMap<String, String>,
+    set: &'a [String],
+}
+
+impl<'a> Description<'a> {
+    fn of(context: &Context<'a>) -> Self {
+        let request = context.request;
+        // By its name alone: where it lies is of no interest.
+        let data = request.data.as_ref().and_then(|path| path.file_name());
+        Description {
+            model: &request.model,
+            dim: request.dim,
+            data: data.map(|name| name.to_string_lossy().into_owned()),
+            response: request.response.as_deref(),
+            features: &request.features,
+            intercept: request.intercept,
+            degrees: request.degrees,
+            priors: &request.priors,
+            set: &request.set,
+        }
+    }
+}
+
+fn hot_or_cold(temperature: &Temperature, sampler: &Sampler) -> Option<String> {
+    if !temperature.is_off(sampler.tolerance) {
+        return None;
+    }
+    let share = 100.0 * (temperature.mean / temperature.expected - 1.0);
+    let (how, what) = match share > 0.0 {
+        true => ("hot", "wider"),
+        false => ("cold", "narrower"),
+    };
+    Some(format!(
+        "The draws are too {how}: their configurational temperature is {:.3} ± {:.3} where it should be \
+         {:.3}, so they are {what} than the posterior by about {:.0} % in variance. Use larger batches, a \
+         smaller step, or a longer warm-up.",
+        temperature.mean,
+        temperature.standard_error,
+        temperature.expected,
+        share.abs()
+    ))
+}

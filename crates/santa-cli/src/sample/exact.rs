@@ -1,0 +1,113 @@
+//! A short comparison with exact gradients, for small problems.
+//!
+//! Minibatches and a finite step bias a sampler, and a biased chain converges as nicely as any other.
+//! Hamiltonian Monte Carlo with all data and a Metropolis correction has no such bias: a short run of
+//! it, in the same coordinates, says how far off the draws may be.
+
+use crate::failure::Result;
+use santa::Potential;
+use santa::noise::{Purpose, Stream};
+use santa_posterior::Draws;
+use santa_posterior::check::Hmc;
+use santa_posterior::diagnostics::{Row, Summary};
+use santa_posterior::sampler::{Recorder, Scales, Whitened};
+use serde::Serialize;
+
+/// Up to so many multiplications for a gradient, the comparison takes about a second.
+const SMALL: u64 = 200_000;
+/// Chains of the exact sampler, and draws of each.
+const CHAINS: u32 = 4;
+const DRAWS: usize = 500;
+const WARM_UP: u64 = 300;
+
+/// What the comparison found for one quantity.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Its name.
+    pub name: String,
+    /// Mean minus exact mean, in exact standard deviations.
+    pub mean: f64,
+    /// Its standard error.
+    pub mean_error: f64,
+    /// Standard deviation over the exact one.
+    pub sd_ratio: f64,
+    /// Its standard error.
+    pub sd_ratio_error: f64,
+}
+
+impl Difference {
+    fn new(here: &Row, exact: &Row) -> Self {
+        let ratio = here.sd / exact.sd;
+        let relative = (here.mcse_sd / here.sd).hypot(exact.mcse_sd / exact.sd);
+        Difference {
+            name: here.name.clone(),
+            mean: (here.mean - exact.mean) / exact.sd,
+            mean_error: here.mcse_mean.hypot(exact.mcse_mean) / exact.sd,
+            sd_ratio: ratio,
+            sd_ratio_error: ratio * relative,
+        }
+    }
+
+    /// Off by more than a tenth of a standard deviation (or a tenth of the scale), and not by chance:
+    /// four standard errors, one quantity in 16,000.
+    pub fn is_off(&self) -> bool {
+        const TOLERANCE: f64 = 0.1;
+        const SURELY: f64 = 4.0;
+        let off = |by: f64, error: f64| by.abs() > TOLERANCE && by.abs() > SURELY * error;
+        off(self.mean, self.mean_error) || off(self.sd_ratio - 1.0, self.sd_ratio_error)
+    }
+}
+
+/// Whether a comparison is quick.
+pub fn is_small<P: Potential<f64>>(potential: &P) -> bool {
+    let target = potential.target();
+    target.data_size().get().saturating_mul(target.dim() as u64) <= SMALL
+}
+
+/// Compares draws with those of the exact sampler. `None` if that one did not converge itself.
+pub fn compare<P: Potential<f64>, R: Recorder<f64, P>>(
+    potential: P,
+    mut recorder: R,
+    scales: &Scales<f64>,
+    seed: u64,
+    summary: &Summary,
+) -> Result<Option<Vec<Difference>>> {
+    /// A split R-hat above this is no reference.
+    const CONVERGED: f64 = 1.05;
+    let dim = potential.target().dim();
+    let mut seen = Whitened::new(potential, scales.clone())?;
+    let starts: Vec<Vec<f64>> = (0..CHAINS)
+        .map(|chain| {
+            let mut z = vec![0.0; dim];
+            Stream::new(seed, chain, Purpose::Custom(PURPOSE)).normals(0, 0, 0, &mut z);
+            z
+        })
+        .collect();
+    let hmc = Hmc {
+        warm_up: WARM_UP,
+        draws: DRAWS,
+        scales: Some(vec![1.0; dim]),
+        seed,
+        ..Hmc::default()
+    };
+    let run = hmc.run(&mut seen, &starts)?;
+    let names = recorder.names();
+    let mut draws = Draws::new(&names, CHAINS as usize)?;
+    let (mut theta, mut row) = (vec![0.0; dim], vec![0.0; names.len()]);
+    for chain in 0..CHAINS as usize {
+        for draw in 0..run.draws.len() {
+            scales.to_theta(run.draws.draw(chain, draw), &mut theta);
+            recorder.record(seen.inner_mut(), &theta, &mut row)?;
+            draws.push(chain, &row)?;
+        }
+    }
+    let exact = Summary::new(&draws);
+    if exact.rows.iter().any(|row| row.r_hat.is_nan() || row.r_hat > CONVERGED) {
+        return Ok(None);
+    }
+    let pairs = summary.rows.iter().zip(&exact.rows);
+    Ok(Some(pairs.map(|(here, exact)| Difference::new(here, exact)).collect()))
+}
+
+/// Numbers the stream of this module.
+const PURPOSE: u8 = 61;

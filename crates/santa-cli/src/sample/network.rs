@@ -1,0 +1,372 @@
+//! The posterior of a network: an experiment whose dynamics sample.
+
+use super::conduct::{Tables, draw};
+use super::report::Table;
+use super::request::Request;
+use super::{Context, Outcome};
+use crate::args::Part;
+use crate::data::Parts;
+use crate::experiment::{self, Draft, Experiment, Precision};
+use crate::failure::{Failure, Result};
+use crate::train::{Average, ImageModel, Model, MusicModel, classifier, sequence_model};
+use santa::average::Pooling;
+use santa::{Checkpoint, Clip, Real, Stage};
+use santa_nn::Scalar;
+use santa_posterior::predict::{Predictive, PredictiveState, Scores};
+use santa_posterior::sampler::{Cycles, Member, Recorder, Sampler};
+
+const OPTIONS: [&str; 4] = ["--set", "--batch", "--cycle", "--draws-per-cycle"];
+/// Draws of each chain by default.
+const DRAWS: u64 = 50;
+/// Chains by default; each has a network of its own.
+const CHAINS: u32 = 4;
+/// Draws of an epoch by default.
+const DRAWS_PER_EPOCH: u64 = 2;
+/// Epochs of warm-up by default.
+const WARM_UP: u64 = 5;
+/// Test examples whose log-odds are kept: what the chains must agree on is the function, not the
+/// weights, which have many names for one function.
+const WATCHED: usize = 10;
+
+/// Samples the posterior of an experiment's network.
+pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
+    request.refuse_others("a network", &OPTIONS)?;
+    let mut draft = Draft::open(&request.model)?;
+    draft.set_all(&request.set)?;
+    if let Some(seed) = request.sampler.seed {
+        draft.set(&format!("seed={seed}"))?;
+    }
+    if let Some(batch) = request.sampler.batch {
+        draft.set(&format!("batch={batch}"))?;
+    }
+    let experiment = draft.resolve()?;
+    refuse(&experiment)?;
+    match experiment.precision {
+        Precision::F32 => sample::<f32>(request, &experiment, context),
+        Precision::F64 => sample::<f64>(request, &experiment, context),
+    }
+}
+
+/// Refuses what is no sampler.
+fn refuse(experiment: &Experiment) -> Result<()> {
+    /// Long after any schedule has come to its end.
+    const LATE: u64 = 1_000_000_000;
+    let algorithm = &experiment.optimizer.algorithm;
+    let hint = "use a sampler: --set optimizer=sghmc, or Santa with --set optimizer.exploration=always";
+    if algorithm.stage(LATE)? != Stage::Exploring {
+        let name = &experiment.optimizer.name;
+        return Err(Failure::usage(format!("the optimizer {name:?} ends without noise")).hint(hint));
+    }
+    if experiment.variational.is_some() {
+        return Err(Failure::usage("Bayes by Backprop has its own posterior")
+            .hint("`santa train` fits it; remove the section [variational]"));
+    }
+    if experiment.clip != Clip::Off {
+        return Err(Failure::usage("a clipped gradient is that of another posterior")
+            .hint("remove `clip` from the experiment"));
+    }
+    if let experiment::Model::Dense { dropout: Some(_), .. } = &experiment.model {
+        return Err(Failure::usage("dropout makes the potential another one in every step")
+            .hint("remove `model.dropout`; the posterior needs none"));
+    }
+    Ok(())
+}
+
+fn sample<F: Scalar>(
+    request: &Request,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Outcome> {
+    let settings = &request.sampler;
+    let per_epoch = (experiment.data.training_size() as u64).div_ceil(experiment.batch as u64);
+    let beta = experiment.optimizer.algorithm.beta(u64::from(u32::MAX))?;
+    let cycles = settings.cycle.map(|period| Cycles {
+        period,
+        draws: settings.draws_per_cycle.unwrap_or(1),
+    });
+    let sampler = Sampler {
+        chains: settings.chains.unwrap_or(CHAINS),
+        draws: settings.draws.unwrap_or(DRAWS),
+        warm_up: settings.warm_up.unwrap_or(WARM_UP * per_epoch),
+        thin: Some(settings.thin.unwrap_or((per_epoch / DRAWS_PER_EPOCH).max(1))),
+        cycles,
+        batch_size: experiment.batch,
+        sampling: experiment.data.order,
+        beta,
+        dynamics: Some(experiment.optimizer.algorithm.clone()),
+        ..Sampler::seeded(experiment.seed)
+    };
+    let mut facts = vec![
+        ("experiment".to_string(), experiment.name.clone()),
+        ("dynamics".into(), experiment.optimizer.name.clone()),
+    ];
+    let title = format!("The posterior of {}", experiment.name);
+    let load = || context.library.load(&experiment.data);
+    match load()? {
+        Parts::Images(first) => {
+            let mut first = Some(first);
+            let mut members = Vec::new();
+            for chain in 0..sampler.chains {
+                let parts = match first.take() {
+                    Some(parts) => parts,
+                    None => match load()? {
+                        Parts::Images(parts) => parts,
+                        Parts::Music(_) => return Err(changed()),
+                    },
+                };
+                let (train, rest) = parts.take_apart();
+                let model = classifier::<F>(experiment, train)?;
+                let start = model.initial(experiment.seed, chain).to_vec();
+                let model = ImageModel::new(model, rest);
+                let recorder = Predictions::new(&model)?;
+                members.push(Member::new(model, recorder, start));
+            }
+            facts.push(("parameters".into(), members[0].start.len().to_string()));
+            Ok(draw(sampler, members, title, facts, context)?.1)
+        }
+        Parts::Music(first) => {
+            let mut first = Some(first);
+            let mut members = Vec::new();
+            let experiment::Model::Gru { initialisation, .. } = &experiment.model else {
+                return Err(changed());
+            };
+            for chain in 0..sampler.chains {
+                let parts = match first.take() {
+                    Some(parts) => parts,
+                    None => match load()? {
+                        Parts::Music(parts) => parts,
+                        Parts::Images(_) => return Err(changed()),
+                    },
+                };
+                let (train, rest) = parts.take_apart();
+                let model = sequence_model::<F>(experiment, train)?;
+                let architecture = model.gru().architecture();
+                let start =
+                    architecture.initial(*initialisation, experiment.seed, chain)?.to_vec();
+                let model = MusicModel::new(model, rest);
+                let recorder = Predictions::new(&model)?;
+                members.push(Member::new(model, recorder, start));
+            }
+            facts.push(("parameters".into(), members[0].start.len().to_string()));
+            Ok(draw(sampler, members, title, facts, context)?.1)
+        }
+    }
+}
+
+fn changed() -> Failure {
+    Failure::data("the data set is not of the model's kind")
+}
+
+/// What is kept of a network's draws: how good each is on test data, and the prediction of all.
+struct Predictions {
+    /// The labels of the test examples; none for music.
+    labels: Option<Vec<usize>>,
+    gathered: Gathered,
+}
+
+enum Gathered {
+    Classes(Box<Predictive>),
+    Keys { average: Average, score: Option<f64> },
+}
+
+impl Predictions {
+    fn new<F: Scalar>(model: &impl Model<F>) -> Result<Self> {
+        let labels = model.labels(Part::Test)?;
+        let gathered = match (&labels, model.average(Part::Test)?) {
+            (Some(labels), Average::Classes(average)) => {
+                let classes = average.classes();
+                Gathered::Classes(Box::new(Predictive::new(labels.len(), classes)?))
+            }
+            (_, average) => Gathered::Keys { average, score: None },
+        };
+        Ok(Predictions { labels, gathered })
+    }
+}
+
+/// Names of the vectors in a checkpoint.
+const KEPT: [&str; 5] = ["probabilities", "log_probabilities", "entropy", "squares", "votes"];
+const COUNT: &str = "predictive/draws";
+const KEYS: &str = "sampled";
+
+impl<F: Scalar, M: Model<F> + Send> Recorder<F, M> for Predictions {
+    fn names(&self) -> Vec<String> {
+        let mut names = vec!["test_nll".to_string()];
+        if let Some(labels) = &self.labels {
+            names.push("test_error".into());
+            names.extend((0..WATCHED.min(labels.len())).map(|i| format!("log_odds[{i}]")));
+        }
+        names.push("norm".into());
+        names
+    }
+
+    fn record(&mut self, model: &mut M, theta: &[F], out: &mut [f64]) -> santa::Result<()> {
+        let norm = theta.iter().map(|x| x.to_f64().powi(2)).sum::<f64>().sqrt();
+        match (&mut self.gathered, &self.labels) {
+            (Gathered::Classes(predictive), Some(labels)) => {
+                let logs = model.log_probabilities(theta, Part::Test).map_err(refused)?;
+                let logs = logs.unwrap_or_default();
+                predictive.push(&logs).map_err(refused)?;
+                let classes = predictive.classes();
+                let (mut nll, mut wrong) = (0.0, 0.0);
+                for (i, (row, label)) in logs.chunks_exact(classes).zip(labels).enumerate() {
+                    let log = row[*label].to_f64();
+                    nll -= log;
+                    wrong += f64::from(u8::from(row.iter().any(|x| *x > row[*label])));
+                    if i < WATCHED {
+                        out[2 + i] = log_odds(row, *label);
+                    }
+                }
+                let count = labels.len() as f64;
+                (out[0], out[1]) = (nll / count, wrong / count);
+            }
+            (Gathered::Keys { average, score }, _) => {
+                model.add(theta, Part::Test, average).map_err(refused)?;
+                let all = model.score_average(average, Part::Test, Pooling::Probabilities);
+                *score = Some(all.map_err(refused)?.nll);
+                out[0] = model.score(theta, Part::Test).map_err(refused)?.nll;
+            }
+            (Gathered::Classes(_), None) => {
+                return Err(refused("a prediction of classes without labels"));
+            }
+        }
+        if let Some(last) = out.last_mut() {
+            *last = norm;
+        }
+        Ok(())
+    }
+
+    fn save(&self, checkpoint: &mut Checkpoint) -> santa::Result<()> {
+        match &self.gathered {
+            Gathered::Classes(predictive) => {
+                let PredictiveState {
+                    draws, probabilities, log_probabilities, entropy, squares, votes
+                } = predictive.state();
+                checkpoint.insert_meta(COUNT, &draws)?;
+                let vectors = [probabilities, log_probabilities, entropy, squares, votes];
+                for (name, vector) in KEPT.iter().zip(vectors) {
+                    let name = format!("predictive/{name}");
+                    checkpoint.insert_tensor(name, &[vector.len()], &vector)?;
+                }
+                Ok(())
+            }
+            Gathered::Keys { average, .. } => average.save(KEYS, checkpoint).map_err(refused),
+        }
+    }
+
+    fn restore(&mut self, checkpoint: &Checkpoint) -> santa::Result<()> {
+        match &mut self.gathered {
+            Gathered::Classes(predictive) => {
+                let get = |name: &str| checkpoint.tensor::<f64>(&format!("predictive/{name}"));
+                let state = PredictiveState {
+                    draws: checkpoint.meta(COUNT)?,
+                    probabilities: get(KEPT[0])?,
+                    log_probabilities: get(KEPT[1])?,
+                    entropy: get(KEPT[2])?,
+                    squares: get(KEPT[3])?,
+                    votes: get(KEPT[4])?,
+                };
+                predictive.restore(state).map_err(refused)
+            }
+            Gathered::Keys { average, .. } => average.restore(KEYS, checkpoint).map_err(refused),
+        }
+    }
+}
+
+/// The logarithm of p/(1 - p) of the label, without losing what is close to 1.
+fn log_odds<F: Real>(row: &[F], label: usize) -> f64 {
+    let others: f64 = (row.iter().enumerate())
+        .filter(|(k, _)| *k != label)
+        .map(|(_, x)| x.to_f64().exp())
+        .sum();
+    row[label].to_f64() - others.max(f64::MIN_POSITIVE).ln()
+}
+
+fn refused(why: impl std::fmt::Display) -> santa::Error {
+    santa::Error::Structure(why.to_string())
+}
+
+impl Tables for Predictions {
+    fn tables(recorders: &[Self]) -> Result<Vec<Table>> {
+        let classes: Vec<(&Predictive, &[usize])> = recorders
+            .iter()
+            .filter_map(|one| match (&one.gathered, &one.labels) {
+                (Gathered::Classes(predictive), Some(labels)) => {
+                    Some((&**predictive, labels.as_slice()))
+                }
+                _ => None,
+            })
+            .collect();
+        if classes.is_empty() {
+            return Ok(music(recorders));
+        }
+        let mut table = Table {
+            title: "Predictions of the test data".into(),
+            columns: COLUMNS.map(String::from).to_vec(),
+            rows: Vec::new(),
+            note: "Entropy: how unsure the mean prediction is, in nats. Mutual information: the part \
+                   of it that the draws do not agree about. ECE, ACE: expected and adaptive calibration \
+                   error."
+                .into(),
+        };
+        let mut all: Option<Predictive> = None;
+        for (chain, (predictive, labels)) in classes.iter().enumerate() {
+            table.rows.push(row(&format!("average of chain {chain}"), predictive, labels)?);
+            match &mut all {
+                None => all = Some((*predictive).clone()),
+                Some(all) => all.merge(predictive)?,
+            }
+        }
+        if let Some(all) = all.filter(|_| classes.len() > 1) {
+            table.rows.push(row("average of all chains", &all, classes[0].1)?);
+        }
+        Ok(vec![table])
+    }
+}
+
+const COLUMNS: [&str; 9] = [
+    "prediction", "draws", "error", "log-likelihood", "Brier score", "ECE", "ACE", "entropy",
+    "mutual information",
+];
+
+fn row(name: &str, predictive: &Predictive, labels: &[usize]) -> Result<Vec<String>> {
+    let probabilities = predictive.probabilities().unwrap_or_default();
+    let scores = Scores::of(&probabilities, labels)?;
+    let uncertainties = predictive.uncertainties();
+    let count = uncertainties.len().max(1) as f64;
+    let entropy = uncertainties.iter().map(|u| u.entropy).sum::<f64>() / count;
+    let information = uncertainties.iter().map(|u| u.mutual_information).sum::<f64>() / count;
+    Ok(vec![
+        name.into(),
+        predictive.draws().to_string(),
+        format!("{:.2} %", 100.0 * scores.error()),
+        format!("{:.4}", scores.log_likelihood),
+        format!("{:.4}", scores.brier),
+        format!("{:.4}", scores.expected_calibration_error),
+        format!("{:.5}", scores.adaptive_calibration_error),
+        format!("{entropy:.4}"),
+        format!("{information:.4}"),
+    ])
+}
+
+/// Music: the likelihood of each chain's average.
+fn music(recorders: &[Predictions]) -> Vec<Table> {
+    let rows: Vec<Vec<String>> = (recorders.iter().enumerate())
+        .filter_map(|(chain, one)| match &one.gathered {
+            Gathered::Keys { average, score: Some(score) } => Some(vec![
+                format!("average of chain {chain}"),
+                average.count().to_string(),
+                format!("{score:.4}"),
+            ]),
+            _ => None,
+        })
+        .collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![Table {
+        title: "Predictions of the test data".into(),
+        columns: ["prediction", "draws", "nll per time step"].map(String::from).to_vec(),
+        rows,
+        note: String::new(),
+    }]
+}
