@@ -315,6 +315,10 @@ impl PredictionAverage {
         Ok(sum / self.rows as f64)
     }
 
+    /// Classes that it is an average over.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
     /// Predictions taken in.
     pub fn count(&self) -> u64 {
         self.state.probabilities.count
