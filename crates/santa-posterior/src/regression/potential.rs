@@ -207,14 +207,14 @@ impl<X: Arithmetic> Regression<X> {
         if let Some(i) = theta.iter().position(|x| !x.is_finite()) {
             return Err(Error::setting(format!("anchor[{i}]"), theta[i], "it must be finite"));
         }
-        let n = self.data.response.len() as f64;
+        let weight = 1.0 / self.data.response.len() as f64;
         let columns = self.data.columns;
         let log_sigma = self.log_sigma(&theta);
         let (pass, work) = self.pass(log_sigma, None, None, true);
         let sums = pass.run(theta.iter().copied(), work);
-        let mut gradient: Vec<f64> = sums.gradient[..columns].iter().map(|g| g / n).collect();
+        let mut gradient: Vec<f64> = sums.gradient[..columns].iter().map(|g| g * weight).collect();
         if pass.family.has_unknown_sigma() {
-            gradient.push(sums.scale / n);
+            gradient.push(sums.scale * weight);
         }
         let reference = pass.reference(theta.iter().copied(), work);
         self.anchor = Some(Arc::new(Anchor { theta, gradient, reference }));

@@ -403,11 +403,11 @@ fn a_chain_with_an_anchor_samples_the_posterior() {
     let model = model::<f64>(400, 2, fixed);
     let exact = model.laplace().unwrap();
     let model = model.with_anchor(&exact.mode).unwrap();
-    let stepper = Sgld::new(Rate::eta(1e-4)).init::<f64>(model.target(), 7).unwrap();
+    let stepper = Sgld::new(Rate::eta(4e-4)).init::<f64>(model.target(), 7).unwrap();
     let mut chain =
         Chain::new(model, stepper, exact.mode.clone(), Sampling::WithReplacement, 20).unwrap();
     let (mut n, mut mean, mut square) = (0.0, [0.0; 3], [0.0; 3]);
-    for _ in 0..20_000 {
+    for _ in 0..8_000 {
         chain.advance(1).unwrap();
         n += 1.0;
         for i in 0..3 {
