@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn pit_values_of_honest_predictions_are_uniform_and_of_boasting_ones_are_not() {
-        const ROWS: usize = 4_000;
+        const ROWS: usize = 1_000;
         let stream = Stream::new(8, 0, Purpose::Custom(5));
         let (mut x, mut truth) = (vec![0.0f64; ROWS], vec![0.0f64; ROWS]);
         stream.normals(0, 0, 0, &mut x);
@@ -400,7 +400,7 @@ mod tests {
             let mut predictive =
                 RegressionPredictive::new(ROWS, 10).unwrap().observing(&observed).unwrap();
             let mut shift = vec![0.0f64; ROWS];
-            for s in 0..200 {
+            for s in 0..100 {
                 stream.normals(1 + s, 2, 0, &mut shift);
                 let means: Vec<f64> =
                     x.iter().zip(&shift).map(|(x, z)| x + 0.75 * sd * z).collect();
@@ -411,7 +411,7 @@ mod tests {
             let place = |i: usize| (i as f64 + 0.5) / ROWS as f64;
             (0..ROWS).map(|i| (pit[i] - place(i)).abs()).fold(0.0, f64::max)
         };
-        // Kolmogorov's bound: 2 exp(-2 * 2.5^2) = 7e-6, with room for 200 draws.
+        // Kolmogorov's bound: 2 exp(-2 * 2.5^2) = 7e-6, with room for 100 draws.
         let bound = 2.5 / (ROWS as f64).sqrt();
         assert!(distance(0.8) < bound);
         assert!(distance(0.4) > 2.0 * bound);

@@ -82,8 +82,8 @@ impl Scores {
             .collect::<Result<Vec<usize>>>()?;
         for (i, row) in probabilities.chunks(classes).enumerate() {
             let sum: f64 = row.iter().sum();
-            // A NaN fails the second comparison.
-            if row.iter().any(|p| *p < 0.0) || !((sum - 1.0).abs() <= SUM_TOLERANCE) {
+            let negative = row.iter().any(|p| *p < 0.0);
+            if negative || sum.is_nan() || (sum - 1.0).abs() > SUM_TOLERANCE {
                 return Err(Error::data(format!(
                     "row {i} is no distribution (its sum is {sum}); normalise the probabilities"
                 )));

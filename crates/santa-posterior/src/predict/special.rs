@@ -42,8 +42,8 @@ pub(super) fn student_log_peak(nu: f64) -> f64 {
     ln_gamma(0.5 * (nu + 1.0)) - ln_gamma(0.5 * nu) - 0.5 * (std::f64::consts::PI * nu).ln()
 }
 
-/// Student's distribution function with `nu` degrees of freedom, to about 1e-13 up to a thousand of
-/// them and 1e-6 beyond any.
+/// Student's distribution function with `nu` degrees of freedom: to about 1e-12 up to a thousand of
+/// them, and to 1e-6 however many.
 ///
 /// $$ P(T \le -t) = \tfrac12 I_x(\nu/2, 1/2), \qquad x = \nu / (\nu + t^2), \quad t \ge 0 $$
 pub(super) fn student_cdf(t: f64, nu: f64) -> f64 {
