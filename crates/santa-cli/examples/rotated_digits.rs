@@ -1,0 +1,352 @@
+//! Who knows that it does not know? Networks that have seen upright digits are shown turned ones.
+//!
+//! ```sh
+//! cargo run --release -p santa-cli --example rotated_digits [-- --seed 42 --out rotated.json]
+//! ```
+//!
+//! A single network, dropout, Monte Carlo dropout (Gal and Ghahramani, 2016) and two chains of Santa
+//! that go on exploring: one cold, one at the temperature of the posterior. On the embedded subset of
+//! MNIST, with 100-100 hidden units; if `SANTA_DATA` names a folder that has it, on the full set,
+//! with 400-400. One seed and settings that nobody tuned for this: a demonstration, not a comparison.
+
+use clap::Parser;
+use santa::dynamics::{Exploration, InitialMomentum, Metric, Sgd};
+use santa::noise::{Purpose, Stream};
+use santa::{
+    Algorithm, Chain, InverseTemperature, Layout, Prior, Sampling, Santa, StepSize, Stepper,
+};
+use santa_datasets::{Images, Mnist, Store};
+use santa_nn::{Architecture, Classifier, Examples};
+use santa_posterior::predict::{Detection, Predictive, Scores, Uncertainty, rotate};
+use serde::Serialize;
+use std::path::PathBuf;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const BATCH: usize = 100;
+/// Probabilities of dropping a pixel and a hidden unit (Srivastava et al., 2014).
+const DROPOUT: [f64; 2] = [0.2, 0.5];
+/// Share of a chain's steps before its first draw.
+const BURN_IN: f64 = 0.3;
+/// Degrees from one rotation to the next.
+const TURN: f64 = 15.0;
+/// The rotation that is to be told from none.
+const STRANGE: f64 = 90.0;
+
+#[derive(Parser)]
+#[command(about = "Shows turned digits to networks that have seen upright ones")]
+struct Arguments {
+    /// Of the initial weights, the minibatches and all noise.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Passes through the training data.
+    #[arg(long, default_value_t = 40)]
+    epochs: u64,
+    /// Draws from each posterior.
+    #[arg(long, default_value_t = 30)]
+    draws: u64,
+    /// A file for all numbers, as JSON.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let full = std::env::var_os(santa_datasets::store::ENVIRONMENT).is_some();
+    let mnist = match full {
+        true => Mnist::load(&Store::new(None)?.offline())?,
+        false => Mnist::embedded(),
+    };
+    let settings = Settings {
+        hidden: if full { vec![400, 400] } else { vec![100, 100] },
+        epochs: arguments.epochs,
+        draws: arguments.draws,
+        seed: arguments.seed,
+        turns: 12,
+    };
+    println!(
+        "{} training and {} test digits, hidden units {:?}, {} epochs, seed {}\n",
+        mnist.train.len(),
+        mnist.test.len(),
+        settings.hidden,
+        settings.epochs,
+        settings.seed
+    );
+    let outcomes = study(&settings, &mnist)?;
+    print!("{}", table(&outcomes));
+    if let Some(path) = arguments.out {
+        std::fs::write(path, serde_json::to_string_pretty(&(settings, outcomes))?)?;
+    }
+    Ok(())
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Settings {
+    /// Units of the hidden layers.
+    hidden: Vec<usize>,
+    epochs: u64,
+    /// From each posterior.
+    draws: u64,
+    seed: u64,
+    /// Rotations besides the upright digits, [`TURN`] degrees apart.
+    turns: u32,
+}
+
+/// What came of one way to predict.
+#[derive(Debug, PartialEq, Serialize)]
+struct Outcome {
+    name: String,
+    draws: u64,
+    /// On the upright test digits.
+    scores: Scores,
+    rotations: Vec<Rotation>,
+    /// Upright against turned by [`STRANGE`] degrees.
+    by_entropy: Detection,
+    /// None for a single network, which has no mutual information.
+    by_mutual_information: Option<Detection>,
+}
+
+/// The test digits, turned.
+#[derive(Debug, PartialEq, Serialize)]
+struct Rotation {
+    degrees: f64,
+    error: f64,
+    /// Means over the digits.
+    entropy: f64,
+    mutual_information: f64,
+}
+
+/// All ways to predict, on the same data.
+fn study(settings: &Settings, mnist: &Mnist) -> Result<Vec<Outcome>> {
+    let train = examples(&mnist.train, 0.0)?;
+    let angles: Vec<f64> = (0..=settings.turns).map(|turn| TURN * f64::from(turn)).collect();
+    let test = angles.iter().map(|a| examples(&mnist.test, *a)).collect::<Result<Vec<_>>>()?;
+    let sizes = [&[train.width()], &settings.hidden[..], &[mnist.train.classes()]].concat();
+    let network = Architecture::dense(&sizes);
+    let steps = settings.epochs * train.len().div_ceil(BATCH) as u64;
+    let run = |network: &Architecture, algorithm: Algorithm, precision: f64| {
+        let model = Classifier::<f32>::new(network, train.clone(), Prior::gaussian(precision))?;
+        let theta = model.initial(settings.seed, 0).to_vec();
+        let stepper = Stepper::new(algorithm, model.target(), settings.seed, 0)?;
+        Chain::new(model, stepper, theta, Sampling::ShuffledEpochs, BATCH)
+    };
+    let mut outcomes = Vec::new();
+
+    let descent: Algorithm = Sgd::new(0.1).momentum(0.9).into();
+    let mut chain = run(&network, descent.clone(), 1.0)?;
+    chain.advance(steps)?;
+    let mut one = Turned::new(&test, &angles)?;
+    let (theta, model) = chain.theta_and_potential();
+    one.add(model, theta)?;
+    outcomes.push(one.outcome("SGD-M")?);
+
+    let mut chain = run(&network.clone().with_dropout(DROPOUT[0], DROPOUT[1]), descent, 1.0)?;
+    chain.advance(steps)?;
+    let (mut usual, mut random) = (Turned::new(&test, &angles)?, Turned::new(&test, &angles)?);
+    let (theta, model) = chain.theta_and_potential();
+    usual.add(model, theta)?;
+    for draw in 0..settings.draws {
+        let thinned = drop_units(theta, model.network().layout(), settings.seed, draw);
+        random.add(model, &thinned)?;
+    }
+    outcomes.push(usual.outcome("Dropout")?);
+    outcomes.push(random.outcome("Monte Carlo dropout")?);
+
+    for (name, beta) in [("Santa, beta = 1000", 1_000.0), ("Santa, beta = 1", 1.0)] {
+        let sampler = Santa {
+            metric: Metric::Identity,
+            step: StepSize::heavy_ball(0.2, 0.9),
+            beta: InverseTemperature::fixed(beta),
+            exploration: Exploration::Always,
+            bounds_while_exploring: true,
+            initial_momentum: InitialMomentum::Thermal,
+            ..Santa::default()
+        };
+        let mut chain = run(&network, sampler.into(), 10.0)?;
+        let burn_in = (BURN_IN * steps as f64) as u64;
+        chain.advance(burn_in)?;
+        let mut posterior = Turned::new(&test, &angles)?;
+        for _ in 0..settings.draws {
+            chain.advance((steps - burn_in) / settings.draws)?;
+            let (theta, model) = chain.theta_and_potential();
+            posterior.add(model, theta)?;
+        }
+        outcomes.push(posterior.outcome(name)?);
+    }
+    Ok(outcomes)
+}
+
+/// Images turned by some degrees, scaled to [0, 1].
+fn examples(images: &Images, degrees: f64) -> Result<Examples> {
+    let pixels = rotate(images.pixels(), images.width(), degrees)?;
+    Ok(Examples::from_bytes(pixels, images.image_len(), images.labels())?.scaled(1.0 / 255.0))
+}
+
+/// A draw of the weights under dropout: pixels and hidden units are dropped by leaving out what they
+/// send to the next layer. One draw serves all examples.
+fn drop_units(theta: &[f32], layout: &Layout, seed: u64, draw: u64) -> Vec<f32> {
+    let stream = Stream::new(seed, 0, Purpose::Custom(0));
+    let mut theta = theta.to_vec();
+    let weights = layout.segments().iter().filter(|segment| segment.shape().len() == 2);
+    for (layer, segment) in (0u32..).zip(weights) {
+        let rate = DROPOUT[usize::from(layer > 0)];
+        let outgoing = theta[segment.range()].chunks_mut(segment.shape()[1]);
+        for (unit, weights) in (0u32..).zip(outgoing) {
+            let dropped = stream.uniform(draw, layer, unit) < rate;
+            let factor = if dropped { 0.0 } else { 1.0 / (1.0 - rate) };
+            weights.iter_mut().for_each(|w| *w *= factor as f32);
+        }
+    }
+    theta
+}
+
+/// The predictions of the test digits at every angle.
+struct Turned<'a> {
+    test: &'a [Examples],
+    angles: &'a [f64],
+    predictives: Vec<Predictive>,
+}
+
+impl<'a> Turned<'a> {
+    fn new(test: &'a [Examples], angles: &'a [f64]) -> Result<Self> {
+        /// Digits.
+        const CLASSES: usize = 10;
+        let predictives =
+            test.iter().map(|t| Predictive::new(t.len(), CLASSES)).collect::<Result<_, _>>()?;
+        Ok(Turned { test, angles, predictives })
+    }
+
+    /// Takes in a draw.
+    fn add(&mut self, model: &mut Classifier<f32>, theta: &[f32]) -> Result<()> {
+        for (examples, predictive) in self.test.iter().zip(&mut self.predictives) {
+            predictive.push(&model.log_probabilities(theta, examples)?)?;
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, name: &str) -> Result<Outcome> {
+        let labels: Vec<usize> = self.test[0].labels().collect();
+        let mut rotations = Vec::new();
+        for (predictive, degrees) in self.predictives.iter().zip(self.angles) {
+            let of = predictive.uncertainties();
+            let wrong = of.iter().zip(&labels).filter(|(u, label)| u.class != **label).count();
+            let mean = |f: fn(&Uncertainty) -> f64| of.iter().map(f).sum::<f64>() / of.len() as f64;
+            rotations.push(Rotation {
+                degrees: *degrees,
+                error: wrong as f64 / of.len() as f64,
+                entropy: mean(|u| u.entropy),
+                mutual_information: mean(|u| u.mutual_information),
+            });
+        }
+        let strange = self.angles.iter().position(|a| *a == STRANGE).unwrap_or(0);
+        let detection = |f: fn(&Uncertainty) -> f64| {
+            let [familiar, strange] = [0, strange].map(|i| -> Vec<f64> {
+                self.predictives[i].uncertainties().iter().map(f).collect()
+            });
+            Detection::between(&familiar, &strange)
+        };
+        let upright = &self.predictives[0];
+        let probabilities = upright.probabilities().ok_or("there are no draws; ask for some")?;
+        Ok(Outcome {
+            name: name.into(),
+            draws: upright.draws(),
+            scores: Scores::of(&probabilities, &labels)?,
+            rotations,
+            by_entropy: detection(|u| u.entropy)?,
+            by_mutual_information: match upright.draws() {
+                1 => None,
+                _ => Some(detection(|u| u.mutual_information)?),
+            },
+        })
+    }
+}
+
+/// All that [`study`] finds, in Markdown.
+fn table(outcomes: &[Outcome]) -> String {
+    let mut text = String::from(
+        "| upright | draws | error | log-likelihood | Brier | ECE | ACE | AUROC by entropy \
+         | AUROC by mutual information |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for outcome in outcomes {
+        let scores = &outcome.scores;
+        let by_information = outcome.by_mutual_information;
+        text += &format!(
+            "| {} | {} | {:.2} % | {:.4} | {:.4} | {:.4} | {:.4} | {:.3} | {} |\n",
+            outcome.name,
+            outcome.draws,
+            100.0 * scores.error(),
+            scores.log_likelihood,
+            scores.brier,
+            scores.expected_calibration_error,
+            scores.adaptive_calibration_error,
+            outcome.by_entropy.auroc,
+            by_information.map_or("–".into(), |detection| format!("{:.3}", detection.auroc)),
+        );
+    }
+    text += "\nError, mean entropy / mean mutual information (nats):\n\n| degrees |";
+    outcomes.iter().for_each(|outcome| text += &format!(" {} |", outcome.name));
+    text += &format!("\n|---|{}\n", "---|".repeat(outcomes.len()));
+    for i in 0..outcomes.first().map_or(0, |outcome| outcome.rotations.len()) {
+        text += &format!("| {} |", outcomes[0].rotations[i].degrees);
+        for Rotation { error, entropy, mutual_information, .. } in
+            outcomes.iter().map(|outcome| &outcome.rotations[i])
+        {
+            let error = 100.0 * error;
+            text += &format!(" {error:.1} %, {entropy:.3} / {mutual_information:.3} |");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_study_is_a_function_of_its_seed_and_shows_every_way_to_predict() {
+        let all = Mnist::embedded();
+        let every = |images: &Images, n: usize| {
+            let indices: Vec<u32> = (0..images.len() as u32).step_by(images.len() / n).collect();
+            images.subset(&indices).unwrap()
+        };
+        let mnist = Mnist { train: every(&all.train, 500), test: every(&all.test, 50) };
+        let mut settings = Settings { hidden: vec![16], epochs: 4, draws: 3, seed: 1, turns: 6 };
+        let outcomes = study(&settings, &mnist).unwrap();
+        assert_eq!(outcomes, study(&settings, &mnist).unwrap());
+        assert_eq!(outcomes.iter().map(|o| o.draws).collect::<Vec<_>>(), [1, 1, 3, 3, 3]);
+        for outcome in &outcomes {
+            let [upright, .., turned] = &outcome.rotations[..] else { panic!() };
+            assert_eq!((upright.degrees, turned.degrees), (0.0, STRANGE));
+            assert!((upright.error - outcome.scores.error()).abs() < 1e-12);
+            assert_eq!(outcome.by_mutual_information.is_some(), upright.mutual_information > 1e-9);
+        }
+        assert!(outcomes[0].rotations[0].error < 0.6 && outcomes[0].rotations[6].error > 0.6);
+        let lines = table(&outcomes).lines().count();
+        assert_eq!(lines, 2 + outcomes.len() + 3 + 2 + 7);
+        settings.seed = 2;
+        assert_ne!(outcomes, study(&settings, &mnist).unwrap());
+    }
+
+    #[test]
+    fn a_dropped_unit_sends_nothing_and_the_others_send_more() {
+        let layout =
+            Layout::new([("a", vec![1_000, 2]), ("b", vec![2]), ("c", vec![1_000, 1])]).unwrap();
+        let theta = vec![1.0; layout.dim()];
+        let thinned = drop_units(&theta, &layout, 7, 0);
+        assert_ne!(thinned, drop_units(&theta, &layout, 7, 1));
+        for (segment, rate) in [(0, Some(DROPOUT[0])), (1, None), (2, Some(DROPOUT[1]))] {
+            let segment = &layout.segments()[segment];
+            let weights = &thinned[segment.range()];
+            let Some(rate) = rate else {
+                assert_eq!(weights, [1.0; 2]);
+                continue;
+            };
+            let kept = (1.0 / (1.0 - rate)) as f32;
+            assert!(weights.iter().all(|w| *w == 0.0 || *w == kept));
+            assert!(weights.chunks(segment.shape()[1]).all(|unit| unit[0] == unit[unit.len() - 1]));
+            let dropped = weights.iter().filter(|w| **w == 0.0).count() as f64;
+            assert!((dropped / weights.len() as f64 - rate).abs() < 0.08);
+        }
+    }
+}
