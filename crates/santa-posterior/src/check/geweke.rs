@@ -232,7 +232,14 @@ impl fmt::Display for JointReport {
                 f,
                 "  {:<16} {:>10.4} +- {:.4}, expected {:>10.4} +- {:.4}: z = {:>6.2}, p = {:.2e}, \
                  resolution {:.3} sd",
-                q.name, q.found.0, q.found.1, q.expected.0, q.expected.1, q.z, q.p_value, q.resolution
+                q.name,
+                q.found.0,
+                q.found.1,
+                q.expected.0,
+                q.expected.1,
+                q.z,
+                q.p_value,
+                q.resolution
             )?;
         }
         Ok(())

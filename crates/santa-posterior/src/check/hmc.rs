@@ -343,8 +343,7 @@ fn evaluate<P: Potential<f64> + ?Sized>(
 
 /// A first step whose kick is of the momentum's own size.
 fn step_that_moves(scales: &[f64], gradient: &[f64]) -> f64 {
-    let largest =
-        scales.iter().zip(gradient).map(|(s, g)| (s * g).abs()).fold(0.0, f64::max);
+    let largest = scales.iter().zip(gradient).map(|(s, g)| (s * g).abs()).fold(0.0, f64::max);
     1.0 / largest.max(1.0)
 }
 

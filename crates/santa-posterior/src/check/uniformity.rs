@@ -53,9 +53,7 @@ impl Binomial {
 
 /// Per i = 1, ..., L: the tails of each count.
 fn all_tails(binomial: &Binomial, simulations: usize, largest: usize) -> Vec<Vec<f64>> {
-    (1..=largest)
-        .map(|i| binomial.tails(simulations, i as f64 / (largest + 1) as f64))
-        .collect()
+    (1..=largest).map(|i| binomial.tails(simulations, i as f64 / (largest + 1) as f64)).collect()
 }
 
 /// Counts whose tail exceeds `level`, from the first to the last; empty ones come back to front.

@@ -44,8 +44,7 @@ impl Walk {
         theta0: Vec<f64>,
         (seed, chain): (u64, u32),
     ) -> Result<Chain<f64, P>> {
-        let stepper =
-            Stepper::new(self.algorithm.clone(), posterior.target(), seed, chain)?;
+        let stepper = Stepper::new(self.algorithm.clone(), posterior.target(), seed, chain)?;
         Ok(Chain::new(posterior, stepper, theta0, self.sampling, self.batch_size)?)
     }
 
