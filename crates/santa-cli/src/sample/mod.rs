@@ -1,0 +1,3 @@
+//! Draws from a posterior.
+
+pub mod report;
