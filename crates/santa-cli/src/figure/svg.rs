@@ -165,8 +165,8 @@ impl<'a> Canvas<'a> {
         // Where there are no words there is no room for them.
         let words = |label: &str| if label.is_empty() { 0.0 } else { AXIS_LABEL - TICK_LABELS };
         let bottom = figure.height - BELOW - words(&figure.x.label);
-        let count = ((bottom - top) / PIXELS_PER_TICK.1) as usize;
-        let labels = figure.y.ticks(y, count).into_iter().map(|v| text_width(&ticks::label(v)));
+        let labels = figure.y.ticks(y, marks(bottom - top, PIXELS_PER_TICK.1));
+        let labels = labels.into_iter().map(|v| text_width(&ticks::label(v)));
         let left = labels.fold(0.0, f64::max) + LEFT + words(&figure.y.label);
         Canvas { figure, index, paint, x, y, left, right: figure.width - RIGHT, top, bottom }
     }
@@ -226,35 +226,34 @@ impl<'a> Canvas<'a> {
     }
 
     fn draw_axes(&self, out: &mut String) {
-        let ticks = |axis: &Axis, ends, pixels: f64, each: f64| {
-            axis.ticks(ends, (pixels / each).max(2.0) as usize)
-        };
-        let (wide, tall) = PIXELS_PER_TICK;
-        for value in ticks(&self.figure.y, self.y, self.bottom - self.top, tall) {
+        let faint = self.paint.faint;
+        for value in self.figure.y.ticks(self.y, marks(self.bottom - self.top, PIXELS_PER_TICK.1)) {
             let y = self.place_y(value);
             line(out, (self.left, y), (self.right, y), self.paint.grid);
-            text(
-                out,
-                self.left - GAP,
-                y + HALF_DIGIT * FONT,
-                "end",
-                self.paint.faint,
-                &ticks::label(value),
-            );
+            let words = ticks::label(value);
+            text(out, self.left - GAP, y + HALF_DIGIT * FONT, "end", faint, &words);
         }
-        for value in ticks(&self.figure.x, self.x, self.right - self.left, wide) {
+        for value in self.x_ticks() {
             let x = self.place_x(value);
-            line(out, (x, self.bottom), (x, self.bottom + TICK), self.paint.faint);
-            text(
-                out,
-                x,
-                self.bottom + TICK_LABELS,
-                "middle",
-                self.paint.faint,
-                &ticks::label(value),
-            );
+            line(out, (x, self.bottom), (x, self.bottom + TICK), faint);
+            let words = ticks::label(value);
+            // At the end of the axis there is less room at the right than half of a long number.
+            let x = x.min(self.figure.width - text_width(&words) / 2.0);
+            text(out, x, self.bottom + TICK_LABELS, "middle", faint, &words);
         }
-        line(out, (self.left, self.bottom), (self.right, self.bottom), self.paint.faint);
+        line(out, (self.left, self.bottom), (self.right, self.bottom), faint);
+    }
+
+    /// Marks of the x axis, as many as have room for their numbers.
+    fn x_ticks(&self) -> Vec<f64> {
+        let pixels = self.right - self.left;
+        let most = marks(pixels, PIXELS_PER_TICK.0);
+        let fit = |ticks: &Vec<f64>| {
+            let widths = ticks.iter().map(|&v| text_width(&ticks::label(v)) + 2.0 * GAP);
+            widths.sum::<f64>() <= pixels
+        };
+        let choices = (2..=most).rev().map(|count| self.figure.x.ticks(self.x, count));
+        choices.into_iter().find(fit).unwrap_or_else(|| self.figure.x.ticks(self.x, 2))
     }
 
     fn draw_words(&self, out: &mut String) {
@@ -376,6 +375,13 @@ impl<'a> Canvas<'a> {
             );
         }
     }
+}
+
+/// Marks that an axis of this length has about. Their distance is rounded up, to 2.5 times what was
+/// wished at most: with fewer than five there might be a single one between the ends.
+fn marks(pixels: f64, each: f64) -> usize {
+    const FEWEST: f64 = 5.0;
+    (pixels / each).max(FEWEST) as usize
 }
 
 fn dashes(dash: &str) -> String {

@@ -127,3 +127,28 @@ fn axes_without_labels_leave_no_room_for_them() {
     let bare = figure(Axis::new(""), points.clone());
     assert!(left(bare) < left(figure(Axis::new("y"), points)));
 }
+
+#[test]
+fn small_figures_have_marks_that_do_not_touch() {
+    for (low, high) in [(-4.1, 3.9), (1.1, 9.7), (123_400.0, 123_520.0), (-1e-7, 3e-7)] {
+        let points = vec![(low, low), (high, high)];
+        let svg =
+            Figure { x: Axis::new(""), ..figure(Axis::new(""), points) }.sized(240.0, 160.0).svg();
+        assert!((2..=6).contains(&svg.matches("text-anchor=\"end\"").count()), "{low}..{high}");
+        let marks = svg
+            .lines()
+            .filter(|l| l.contains("middle") && l.contains("<text x=") && !l.contains("></text"));
+        // Where each begins and ends: a letter is about six pixels wide.
+        let ends: Vec<(f64, f64)> = marks
+            .map(|mark| {
+                let x: f64 = mark.split('"').nth(1).unwrap().parse().unwrap();
+                let words = mark.split(['>', '<']).nth(2).unwrap();
+                let half = 3.0 * words.chars().count() as f64;
+                (x - half, x + half)
+            })
+            .collect();
+        assert!((2..=6).contains(&ends.len()), "{low}..{high}: {ends:?}");
+        assert!(ends.windows(2).all(|pair| pair[0].1 + 3.0 < pair[1].0), "{low}..{high}: {ends:?}");
+        assert!(ends.iter().all(|&(_, end)| end < 241.0), "{low}..{high}: {ends:?}");
+    }
+}
