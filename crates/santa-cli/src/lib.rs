@@ -9,6 +9,7 @@
 //! | [`train`], [`weights`] | running an experiment; parameters from files |
 //! | [`run`], [`tensorboard`] | the folder of a run and what is written in it |
 //! | [`interrupt`] | Ctrl-C |
+//! | [`sample`] | draws from a posterior, and the report of them |
 //! | [`reproduce`] | the paper's figures and tables |
 //! | [`report`], [`figure`] | what is shown of runs: a page and its figures |
 //! | [`console`], [`failure`], [`nearest`] | what is said, and how the command ends |
@@ -25,6 +26,7 @@ pub mod nearest;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+pub mod sample;
 pub mod tensorboard;
 pub mod train;
 pub mod weights;

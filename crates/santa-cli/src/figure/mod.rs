@@ -15,7 +15,7 @@ mod palette;
 mod svg;
 pub mod ticks;
 
-pub use palette::{COLOURS, Colour, DASHES, Style};
+pub use palette::{COLOURS, Colour, DASHES, Style, variables};
 pub use svg::{escape, sheet};
 
 /// How values become places.
@@ -113,7 +113,7 @@ impl Axis {
     }
 }
 
-/// A line, with a band about it or not.
+/// A line or points, with a band about them or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its name in the legend; without one it has no entry there.
@@ -126,7 +126,9 @@ pub struct Series {
     pub band: Vec<(f64, f64, f64)>,
     /// Opacity of the band.
     pub band_opacity: f64,
-    /// Whether each point has a dot.
+    /// Whether a line joins the points; without it they are a cloud of small dots.
+    pub joined: bool,
+    /// Whether each point of the line has a dot.
     pub dots: bool,
 }
 
@@ -137,7 +139,11 @@ impl Series {
     /// A line.
     pub fn line(label: impl Into<String>, style: Style, points: Vec<(f64, f64)>) -> Self {
         let (band, band_opacity) = (Vec::new(), Series::BAND_OPACITY);
-        Series { label: label.into(), style, points, band, band_opacity, dots: false }
+        Series { label: label.into(), style, points, band, band_opacity, joined: true, dots: false }
+    }
+    /// A cloud of points.
+    pub fn scatter(label: impl Into<String>, style: Style, points: Vec<(f64, f64)>) -> Self {
+        Series { joined: false, ..Series::line(label, style, points) }
     }
     /// A band without a line.
     pub fn band(style: Style, band: Vec<(f64, f64, f64)>) -> Self {
@@ -219,6 +225,12 @@ impl Figure {
     /// The figure as an SVG file.
     pub fn svg(&self) -> String {
         sheet(std::slice::from_ref(self), 1)
+    }
+
+    /// The figure as an element of a page in the report's style, light or dark as the page is. No
+    /// other figure of the page may have the same `number`; `name` is for those who hear the page.
+    pub fn inline(&self, number: usize, name: &str) -> String {
+        svg::inline(self, number, name)
     }
 }
 

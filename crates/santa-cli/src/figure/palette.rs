@@ -1,5 +1,7 @@
 //! Colours and dashes that tell series apart, also for people who see few colours and on grey paper.
 
+use std::fmt::Write;
+
 /// A colour on light and on dark ground.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colour {
@@ -54,9 +56,45 @@ impl Style {
     }
 }
 
+impl Colour {
+    /// The colour in a page that has [`variables`]; for one that is not of the palette, the page's
+    /// grey.
+    pub fn variable(self) -> String {
+        let at = COLOURS.iter().position(|&colour| colour == self);
+        at.map_or("var(--faint)".into(), |at| format!("var(--series-{at})"))
+    }
+}
+
+/// The colours as variables of a stylesheet: `--series-0` and so on, light or dark as the page is.
+pub fn variables() -> String {
+    let list = |of: fn(&Colour) -> &'static str| {
+        COLOURS.iter().enumerate().fold(String::new(), |mut out, (i, colour)| {
+            let _ = write!(out, "--series-{i}:{};", of(colour));
+            out
+        })
+    };
+    let (light, dark) = (list(|c| c.light), list(|c| c.dark));
+    format!(
+        ":root{{{light}}}\n\
+         @media screen and (prefers-color-scheme: dark){{:root:not([data-theme=light]){{{dark}}}}}\n\
+         @media screen{{:root[data-theme=dark]{{{dark}}}}}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_has_a_variable_for_every_colour() {
+        let variables = variables();
+        for (i, colour) in COLOURS.into_iter().enumerate() {
+            assert_eq!(colour.variable(), format!("var(--series-{i})"));
+            assert!(variables.contains(&format!("--series-{i}:{};", colour.light)));
+            assert_eq!(variables.matches(colour.dark).count(), 2, "by the system, and by choice");
+        }
+        assert_eq!(Style::reference().colour.variable(), "var(--faint)");
+    }
 
     /// Relative luminance of an sRGB colour (WCAG 2.2).
     fn luminance(colour: &str) -> f64 {

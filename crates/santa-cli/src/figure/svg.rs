@@ -1,6 +1,6 @@
 //! Figures as SVG.
 
-use super::{Axis, Figure, Series, ticks};
+use super::{Axis, Colour, Figure, Series, ticks};
 use std::fmt::Write;
 
 /// Text as it may stand in XML, inside a tag or between tags. What XML 1.0 cannot hold is replaced.
@@ -21,9 +21,30 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-const INK: &str = "#24292f";
-const FAINT: &str = "#5f6771";
-const GRID: &str = "#e4e7eb";
+/// Where colours come from.
+struct Paint {
+    /// Of words.
+    ink: &'static str,
+    /// Of marks and their numbers.
+    faint: &'static str,
+    grid: &'static str,
+    series: fn(Colour) -> String,
+}
+
+/// Of a file, which stands on white.
+const FILE: Paint = Paint {
+    ink: "#24292f",
+    faint: "#5f6771",
+    grid: "#e4e7eb",
+    series: |colour| colour.light.into(),
+};
+/// Of a page, which has them as variables.
+const PAGE: Paint = Paint {
+    ink: "var(--ink)",
+    faint: "var(--faint)",
+    grid: "var(--grid)",
+    series: Colour::variable,
+};
 /// Pixels.
 const FONT: f64 = 11.0;
 /// Mean width of a letter, in units of the size of the font. There is no font to measure.
@@ -33,20 +54,24 @@ const PIXELS_PER_TICK: (f64, f64) = (70.0, 45.0);
 /// Share of the data's range that is left free above and below.
 const ROOM: f64 = 0.04;
 /// Pixels about the axes: above them, for a title, for the names of shades; at their right; at their
-/// left beside the marks; below them.
+/// left beside the marks; below them; without labels.
 const ABOVE: f64 = 12.0;
 const TITLE: f64 = 18.0;
 const SHADE_NAMES: f64 = 8.0;
 const RIGHT: f64 = 12.0;
-const LEFT: f64 = 30.0;
-const BELOW: f64 = 42.0;
+const LEFT: f64 = 13.0;
+const BELOW: f64 = 25.0;
 /// Pixels between a mark and its number.
 const GAP: f64 = 6.0;
-/// Pixels from the x axis down to its numbers and to its label.
+/// Pixels from the x axis down to its numbers and to its label; the label of the y axis takes as
+/// much more as that of the x axis.
 const TICK_LABELS: f64 = 16.0;
 const AXIS_LABEL: f64 = 33.0;
 const TICK: f64 = 4.0;
 const DOT_RADIUS: f64 = 2.4;
+/// Of points in a cloud: pixels, and so that clouds show through each other.
+const CLOUD_DOT: f64 = 2.2;
+const CLOUD_OPACITY: f64 = 0.6;
 /// What text is moved down to be centred, in units of the font: digits are 0.7 of it high.
 const HALF_DIGIT: f64 = 0.35;
 /// Pixels of a line in the legend, with the gap behind it; between two entries; behind the last.
@@ -75,9 +100,21 @@ pub fn sheet(figures: &[Figure], columns: usize) -> String {
         let x = cell_width * (i % columns) as f64;
         let y = cell_height * (i / columns) as f64;
         let _ = writeln!(out, r#"<g transform="translate({x:.1} {y:.1})">"#);
-        Canvas::new(figure, i).draw(&mut out);
+        Canvas::new(figure, i, &FILE).draw(&mut out);
         out.push_str("</g>\n");
     }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// A figure as an element of a page.
+pub fn inline(figure: &Figure, number: usize, name: &str) -> String {
+    let (width, height) = (full_width(figure), figure.height);
+    let mut out = format!(
+        "<svg viewBox=\"0 0 {width:.0} {height:.0}\" font-size=\"{FONT}\" role=\"img\" aria-label=\"{}\">\n",
+        escape(name)
+    );
+    Canvas::new(figure, number, &PAGE).draw(&mut out);
     out.push_str("</svg>\n");
     out
 }
@@ -96,8 +133,9 @@ fn legend_width(figure: &Figure) -> f64 {
 /// A figure with the places of its axes.
 struct Canvas<'a> {
     figure: &'a Figure,
-    /// Its number on the sheet, for names.
+    /// Its number on the sheet or page, for names.
     index: usize,
+    paint: &'static Paint,
     x: (f64, f64),
     y: (f64, f64),
     left: f64,
@@ -107,7 +145,7 @@ struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    fn new(figure: &'a Figure, index: usize) -> Self {
+    fn new(figure: &'a Figure, index: usize, paint: &'static Paint) -> Self {
         let lines = figure.series.iter().flat_map(|s| &s.points);
         let bands = figure.series.iter().flat_map(|s| &s.band);
         let x = figure.x.ends(lines.clone().map(|p| p.0).chain(bands.clone().map(|b| b.0)), 0.0);
@@ -124,11 +162,13 @@ impl<'a> Canvas<'a> {
         // Names of shades stand above the axes, where no line crosses them.
         let shades = if figure.shades.is_empty() { 0.0 } else { SHADE_NAMES };
         let top = ABOVE + title + shades;
-        let bottom = figure.height - BELOW;
-        let count = ((bottom - top) / PIXELS_PER_TICK.1) as usize;
-        let labels = figure.y.ticks(y, count).into_iter().map(|v| text_width(&ticks::label(v)));
-        let left = labels.fold(0.0, f64::max) + LEFT;
-        Canvas { figure, index, x, y, left, right: figure.width - RIGHT, top, bottom }
+        // Where there are no words there is no room for them.
+        let words = |label: &str| if label.is_empty() { 0.0 } else { AXIS_LABEL - TICK_LABELS };
+        let bottom = figure.height - BELOW - words(&figure.x.label);
+        let labels = figure.y.ticks(y, marks(bottom - top, PIXELS_PER_TICK.1));
+        let labels = labels.into_iter().map(|v| text_width(&ticks::label(v)));
+        let left = labels.fold(0.0, f64::max) + LEFT + words(&figure.y.label);
+        Canvas { figure, index, paint, x, y, left, right: figure.width - RIGHT, top, bottom }
     }
 
     fn place_x(&self, value: f64) -> f64 {
@@ -152,7 +192,7 @@ impl<'a> Canvas<'a> {
             self.draw_band(series, out);
         }
         for series in &self.figure.series {
-            self.draw_line(series, out);
+            if series.joined { self.draw_line(series, out) } else { self.draw_cloud(series, out) }
         }
         out.push_str("</g>\n");
         self.draw_words(out);
@@ -180,49 +220,63 @@ impl<'a> Canvas<'a> {
             );
             if text_width(&shade.label) + GAP < to - from {
                 let middle = (from + to) / 2.0;
-                text(out, middle, self.top - GAP, "middle", FAINT, &shade.label);
+                text(out, middle, self.top - GAP, "middle", self.paint.faint, &shade.label);
             }
         }
     }
 
     fn draw_axes(&self, out: &mut String) {
-        let ticks = |axis: &Axis, ends, pixels: f64, each: f64| {
-            axis.ticks(ends, (pixels / each).max(2.0) as usize)
-        };
-        let (wide, tall) = PIXELS_PER_TICK;
-        for value in ticks(&self.figure.y, self.y, self.bottom - self.top, tall) {
+        let faint = self.paint.faint;
+        for value in self.figure.y.ticks(self.y, marks(self.bottom - self.top, PIXELS_PER_TICK.1)) {
             let y = self.place_y(value);
-            line(out, (self.left, y), (self.right, y), GRID);
-            text(out, self.left - GAP, y + HALF_DIGIT * FONT, "end", FAINT, &ticks::label(value));
+            line(out, (self.left, y), (self.right, y), self.paint.grid);
+            let words = ticks::label(value);
+            text(out, self.left - GAP, y + HALF_DIGIT * FONT, "end", faint, &words);
         }
-        for value in ticks(&self.figure.x, self.x, self.right - self.left, wide) {
+        for value in self.x_ticks() {
             let x = self.place_x(value);
-            line(out, (x, self.bottom), (x, self.bottom + TICK), FAINT);
-            text(out, x, self.bottom + TICK_LABELS, "middle", FAINT, &ticks::label(value));
+            line(out, (x, self.bottom), (x, self.bottom + TICK), faint);
+            let words = ticks::label(value);
+            // At the end of the axis there is less room at the right than half of a long number.
+            let x = x.min(self.figure.width - text_width(&words) / 2.0);
+            text(out, x, self.bottom + TICK_LABELS, "middle", faint, &words);
         }
-        line(out, (self.left, self.bottom), (self.right, self.bottom), FAINT);
+        line(out, (self.left, self.bottom), (self.right, self.bottom), faint);
+    }
+
+    /// Marks of the x axis, as many as have room for their numbers.
+    fn x_ticks(&self) -> Vec<f64> {
+        let pixels = self.right - self.left;
+        let most = marks(pixels, PIXELS_PER_TICK.0);
+        let fit = |ticks: &Vec<f64>| {
+            let widths = ticks.iter().map(|&v| text_width(&ticks::label(v)) + 2.0 * GAP);
+            widths.sum::<f64>() <= pixels
+        };
+        let choices = (2..=most).rev().map(|count| self.figure.x.ticks(self.x, count));
+        choices.into_iter().find(fit).unwrap_or_else(|| self.figure.x.ticks(self.x, 2))
     }
 
     fn draw_words(&self, out: &mut String) {
+        let ink = self.paint.ink;
         let middle = (self.left + self.right) / 2.0;
-        text(out, middle, self.bottom + AXIS_LABEL, "middle", INK, &self.figure.x.label);
+        text(out, middle, self.bottom + AXIS_LABEL, "middle", ink, &self.figure.x.label);
         let height = (self.top + self.bottom) / 2.0;
         let _ = writeln!(
             out,
-            r#"<text transform="translate({FONT} {height:.1}) rotate(-90)" text-anchor="middle" fill="{INK}">{}</text>"#,
+            r#"<text transform="translate({FONT} {height:.1}) rotate(-90)" text-anchor="middle" fill="{ink}">{}</text>"#,
             escape(&self.figure.y.label)
         );
         if !self.figure.title.is_empty() {
             let _ = writeln!(
                 out,
-                r#"<text x="{:.1}" y="{TITLE}" fill="{INK}" font-size="{}" font-weight="bold">{}</text>"#,
+                r#"<text x="{:.1}" y="{TITLE}" fill="{ink}" font-size="{}" font-weight="bold">{}</text>"#,
                 self.left,
                 FONT + 1.0,
                 escape(&self.figure.title)
             );
         }
         if self.figure.is_empty() {
-            text(out, middle, height, "middle", FAINT, "no data");
+            text(out, middle, height, "middle", self.paint.faint, "no data");
         }
     }
 
@@ -237,7 +291,7 @@ impl<'a> Canvas<'a> {
                 out,
                 r#"<path d="{}Z" fill="{}" fill-opacity="{}"/>"#,
                 self.path(upper.chain(lower)),
-                series.style.colour.light,
+                (self.paint.series)(series.style.colour),
                 series.band_opacity
             );
         }
@@ -252,7 +306,7 @@ impl<'a> Canvas<'a> {
                     out,
                     r#"<path d="{}" fill="none" stroke="{}" stroke-width="{}" stroke-linejoin="round"{}/>"#,
                     self.path(run.iter().copied()),
-                    style.colour.light,
+                    (self.paint.series)(style.colour),
                     style.width,
                     dashes(style.dash)
                 );
@@ -265,10 +319,27 @@ impl<'a> Canvas<'a> {
                         r#"<circle cx="{:.2}" cy="{:.2}" r="{DOT_RADIUS}" fill="{}"/>"#,
                         self.place_x(x),
                         self.place_y(y),
-                        style.colour.light
+                        (self.paint.series)(style.colour)
                     );
                 }
             }
+        }
+    }
+
+    /// Points as strokes of no length with round ends: a tenth of what circles would take.
+    fn draw_cloud(&self, series: &Series, out: &mut String) {
+        let mut path = String::new();
+        for &(x, y) in &series.points {
+            if self.figure.x.shows(x) && self.figure.y.shows(y) {
+                let _ = write!(path, "M{:.1} {:.1}h0", self.place_x(x), self.place_y(y));
+            }
+        }
+        if !path.is_empty() {
+            let colour = (self.paint.series)(series.style.colour);
+            let _ = writeln!(
+                out,
+                r#"<path d="{path}" stroke="{colour}" stroke-width="{CLOUD_DOT}" stroke-linecap="round" stroke-opacity="{CLOUD_OPACITY}"/>"#
+            );
         }
     }
 
@@ -290,13 +361,27 @@ impl<'a> Canvas<'a> {
                 out,
                 r#"<path d="M{x:.1} {y:.1}h{:.1}" stroke="{}" stroke-width="{}"{}/>"#,
                 LEGEND_STROKE - GAP,
-                series.style.colour.light,
+                (self.paint.series)(series.style.colour),
                 series.style.width,
                 dashes(series.style.dash)
             );
-            text(out, x + LEGEND_STROKE, y + HALF_DIGIT * FONT, "start", INK, &series.label);
+            text(
+                out,
+                x + LEGEND_STROKE,
+                y + HALF_DIGIT * FONT,
+                "start",
+                self.paint.ink,
+                &series.label,
+            );
         }
     }
+}
+
+/// Marks that an axis of this length has about. Their distance is rounded up, to 2.5 times what was
+/// wished at most: with fewer than five there might be a single one between the ends.
+fn marks(pixels: f64, each: f64) -> usize {
+    const FEWEST: f64 = 5.0;
+    (pixels / each).max(FEWEST) as usize
 }
 
 fn dashes(dash: &str) -> String {

@@ -92,3 +92,63 @@ fn a_sheet_puts_figures_side_by_side() {
     assert!(svg.contains("height=\"300\""));
     assert_eq!(unbalanced(&svg), 0);
 }
+
+#[test]
+fn a_cloud_has_no_line_and_leaves_out_what_cannot_be_shown() {
+    let points = vec![(0.0, 1.0), (1.0, f64::NAN), (0.5, 2.0), (1.0, 1.5)];
+    let cloud = Series::scatter("", Style::numbered(1), points);
+    let svg = Figure::new(Axis::new(""), Axis::new("")).with(cloud).svg();
+    assert_eq!(svg.matches("h0").count(), 3);
+    assert!(!svg.contains("fill=\"none\"") && !svg.contains("NaN"));
+    assert_eq!(unbalanced(&svg), 0);
+}
+
+#[test]
+fn a_figure_in_a_page_takes_its_colours_from_the_page() {
+    let points = vec![(0.0, 1.0), (1.0, 2.0)];
+    let reference = Series::line("b", Style::reference(), points.clone());
+    let figure = figure(Axis::new("y"), points).with(reference);
+    let svg = figure.inline(7, "a \"name\"");
+    assert!(svg.contains("stroke=\"var(--series-0)\"") && svg.contains("stroke=\"var(--faint)\""));
+    assert!(svg.contains("aria-label=\"a &quot;name&quot;\""));
+    assert!(svg.contains("id=\"inside-7\"") && svg.contains("url(#inside-7)"));
+    assert!(!svg.replace("url(#", "").replace("&#", "").contains('#'), "{svg}");
+    assert_eq!(unbalanced(&svg), 0);
+}
+
+#[test]
+fn axes_without_labels_leave_no_room_for_them() {
+    let left = |figure: Figure| -> f64 {
+        let svg = figure.svg();
+        let (_, clip) = svg.split_once("<clipPath").unwrap();
+        clip.split('"').nth(3).unwrap().parse().unwrap()
+    };
+    let points = vec![(0.0, 1.0), (1.0, 2.0)];
+    let bare = figure(Axis::new(""), points.clone());
+    assert!(left(bare) < left(figure(Axis::new("y"), points)));
+}
+
+#[test]
+fn small_figures_have_marks_that_do_not_touch() {
+    for (low, high) in [(-4.1, 3.9), (1.1, 9.7), (123_400.0, 123_520.0), (-1e-7, 3e-7)] {
+        let points = vec![(low, low), (high, high)];
+        let svg =
+            Figure { x: Axis::new(""), ..figure(Axis::new(""), points) }.sized(240.0, 160.0).svg();
+        assert!((2..=6).contains(&svg.matches("text-anchor=\"end\"").count()), "{low}..{high}");
+        let marks = svg
+            .lines()
+            .filter(|l| l.contains("middle") && l.contains("<text x=") && !l.contains("></text"));
+        // Where each begins and ends: a letter is about six pixels wide.
+        let ends: Vec<(f64, f64)> = marks
+            .map(|mark| {
+                let x: f64 = mark.split('"').nth(1).unwrap().parse().unwrap();
+                let words = mark.split(['>', '<']).nth(2).unwrap();
+                let half = 3.0 * words.chars().count() as f64;
+                (x - half, x + half)
+            })
+            .collect();
+        assert!((2..=6).contains(&ends.len()), "{low}..{high}: {ends:?}");
+        assert!(ends.windows(2).all(|pair| pair[0].1 + 3.0 < pair[1].0), "{low}..{high}: {ends:?}");
+        assert!(ends.iter().all(|&(_, end)| end < 241.0), "{low}..{high}: {ends:?}");
+    }
+}

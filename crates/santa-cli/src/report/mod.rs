@@ -13,7 +13,7 @@ mod calibration;
 mod curves;
 mod data;
 mod figures;
-mod files;
+pub(crate) mod files;
 mod groups;
 mod page;
 mod table;
@@ -23,6 +23,9 @@ use crate::run::stored::StoredRun;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// The look of a report's page.
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

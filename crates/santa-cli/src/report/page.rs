@@ -1,5 +1,6 @@
 //! The HTML of the report.
 
+use super::STYLE;
 use super::annealing;
 use super::calibration::{Reliability, reliability};
 use super::curves::{self, Measure, Part, Prediction};
@@ -7,7 +8,7 @@ use super::data;
 use super::groups::{self, Experiment, Group, State};
 use super::table;
 use crate::failure::{Failure, Result};
-use crate::figure::{COLOURS, DASHES};
+use crate::figure::{COLOURS, DASHES, variables};
 use crate::run::record::{Record, Status};
 use crate::run::stored::StoredRun;
 use minijinja::Environment;
@@ -15,7 +16,6 @@ use minijinja::value::Serde;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::path::Path;
 use toml::Table;
 
@@ -58,8 +58,8 @@ pub fn html(
         "unfinished": count(runs, State::Unfinished),
         "diverged": count(runs, State::Diverged),
         "settings": settings(experiments),
-        "palette": palette(),
-        "style": include_str!("style.css"),
+        "palette": variables(),
+        "style": STYLE,
         "script": include_str!("script.js"),
         "data": data::in_script(&data::of(experiments)),
     });
@@ -69,22 +69,6 @@ pub fn html(
 
 fn count(runs: &[StoredRun], state: State) -> usize {
     runs.iter().filter(|run| State::of(run) == state).count()
-}
-
-/// The colours of the series as variables of the stylesheet.
-fn palette() -> String {
-    let variables = |of: fn(&crate::figure::Colour) -> &'static str| {
-        COLOURS.iter().enumerate().fold(String::new(), |mut out, (i, colour)| {
-            let _ = write!(out, "--series-{i}:{};", of(colour));
-            out
-        })
-    };
-    let (light, dark) = (variables(|c| c.light), variables(|c| c.dark));
-    format!(
-        ":root{{{light}}}\n\
-         @media screen and (prefers-color-scheme: dark){{:root:not([data-theme=light]){{{dark}}}}}\n\
-         @media screen{{:root[data-theme=dark]{{{dark}}}}}"
-    )
 }
 
 fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
