@@ -139,10 +139,12 @@ pub struct Compare {
 
 /// Options of `santa sample`.
 #[derive(Debug, Args)]
-#[command(after_help = "Models: gaussian, double-well, mixture, rosenbrock, wavy (built-in densities); \
+#[command(
+    after_help = "Models: gaussian, double-well, mixture, rosenbrock, wavy (built-in densities); \
                         linear, logistic, robust (regressions, with --data and --response); an \
                         experiment (`santa presets`); or a TOML file with any of these options.\n\
-                        Try: santa sample gaussian --dim 10")]
+                        Try: santa sample gaussian --dim 10"
+)]
 pub struct Sample {
     /// A built-in density, a kind of regression, an experiment, or a TOML file
     pub model: String,

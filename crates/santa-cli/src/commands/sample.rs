@@ -97,7 +97,10 @@ fn show(outcome: &Outcome, console: &Console) -> Result<()> {
         ),
         false => {
             console.result("\nThese draws are not to be trusted yet:")?;
-            outcome.troubles.iter().try_for_each(|trouble| console.result(format_args!("- {trouble}")))
+            outcome
+                .troubles
+                .iter()
+                .try_for_each(|trouble| console.result(format_args!("- {trouble}")))
         }
     }
 }
@@ -183,9 +186,11 @@ fn comparison(all: &[sample::Difference]) -> report::Table {
 }
 
 fn export(outcome: &Outcome, path: &Path) -> Result<()> {
+    let names = outcome.statistics.names();
+    let statistics: Vec<_> = (0..names.len()).map(|i| outcome.statistics.quantity(i)).collect();
     let mut export = Export::new(&outcome.draws).replace(true);
-    for (i, name) in outcome.statistics.names().iter().enumerate() {
-        export = export.statistic(name, &outcome.statistics.quantity(i));
+    for (name, values) in names.iter().zip(&statistics) {
+        export = export.statistic(name, values);
     }
     let export = export
         .attribute("seed", outcome.sampler.seed.to_string())

@@ -28,7 +28,9 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         return Err(Failure::usage("--dim 0: there must be at least one parameter"));
     }
     match request.model.as_str() {
-        "gaussian" => sample(Gaussian::from_covariance(vec![0.0; dim], &covariance(dim))?, request, context),
+        "gaussian" => {
+            sample(Gaussian::from_covariance(vec![0.0; dim], &covariance(dim))?, request, context)
+        }
         "double-well" => sample(DoubleWell::new(dim)?, request, context),
         "mixture" => sample(two(dim)?, request, context),
         "rosenbrock" => {

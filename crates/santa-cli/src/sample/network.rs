@@ -52,7 +52,8 @@ fn refuse(experiment: &Experiment) -> Result<()> {
     /// Long after any schedule has come to its end.
     const LATE: u64 = 1_000_000_000;
     let algorithm = &experiment.optimizer.algorithm;
-    let hint = "use a sampler: --set optimizer=sghmc, or Santa with --set optimizer.exploration=always";
+    let hint =
+        "use a sampler: --set optimizer=sghmc, or Santa with --set optimizer.exploration=always";
     if algorithm.stage(LATE)? != Stage::Exploring {
         let name = &experiment.optimizer.name;
         return Err(Failure::usage(format!("the optimizer {name:?} ends without noise")).hint(hint));
@@ -80,10 +81,9 @@ fn sample<F: Scalar>(
     let settings = &request.sampler;
     let per_epoch = (experiment.data.training_size() as u64).div_ceil(experiment.batch as u64);
     let beta = experiment.optimizer.algorithm.beta(u64::from(u32::MAX))?;
-    let cycles = settings.cycle.map(|period| Cycles {
-        period,
-        draws: settings.draws_per_cycle.unwrap_or(1),
-    });
+    let cycles = settings
+        .cycle
+        .map(|period| Cycles { period, draws: settings.draws_per_cycle.unwrap_or(1) });
     let sampler = Sampler {
         chains: settings.chains.unwrap_or(CHAINS),
         draws: settings.draws.unwrap_or(DRAWS),
@@ -141,8 +141,7 @@ fn sample<F: Scalar>(
                 let (train, rest) = parts.take_apart();
                 let model = sequence_model::<F>(experiment, train)?;
                 let architecture = model.gru().architecture();
-                let start =
-                    architecture.initial(*initialisation, experiment.seed, chain)?.to_vec();
+                let start = architecture.initial(*initialisation, experiment.seed, chain)?.to_vec();
                 let model = MusicModel::new(model, rest);
                 let recorder = Predictions::new(&model)?;
                 members.push(Member::new(model, recorder, start));
@@ -239,7 +238,12 @@ impl<F: Scalar, M: Model<F> + Send> Recorder<F, M> for Predictions {
         match &self.gathered {
             Gathered::Classes(predictive) => {
                 let PredictiveState {
-                    draws, probabilities, log_probabilities, entropy, squares, votes
+                    draws,
+                    probabilities,
+                    log_probabilities,
+                    entropy,
+                    squares,
+                    votes,
                 } = predictive.state();
                 checkpoint.insert_meta(COUNT, &draws)?;
                 let vectors = [probabilities, log_probabilities, entropy, squares, votes];
@@ -274,10 +278,8 @@ impl<F: Scalar, M: Model<F> + Send> Recorder<F, M> for Predictions {
 
 /// The logarithm of p/(1 - p) of the label, without losing what is close to 1.
 fn log_odds<F: Real>(row: &[F], label: usize) -> f64 {
-    let others: f64 = (row.iter().enumerate())
-        .filter(|(k, _)| *k != label)
-        .map(|(_, x)| x.to_f64().exp())
-        .sum();
+    let others: f64 =
+        (row.iter().enumerate()).filter(|(k, _)| *k != label).map(|(_, x)| x.to_f64().exp()).sum();
     row[label].to_f64() - others.max(f64::MIN_POSITIVE).ln()
 }
 
@@ -324,7 +326,14 @@ impl Tables for Predictions {
 }
 
 const COLUMNS: [&str; 9] = [
-    "prediction", "draws", "error", "log-likelihood", "Brier score", "ECE", "ACE", "entropy",
+    "prediction",
+    "draws",
+    "error",
+    "log-likelihood",
+    "Brier score",
+    "ECE",
+    "ACE",
+    "entropy",
     "mutual information",
 ];
 

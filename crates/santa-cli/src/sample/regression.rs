@@ -17,8 +17,16 @@ pub const REGRESSIONS: [(&str, &str); 3] = [
 ];
 
 const OPTIONS: [&str; 10] = [
-    "--data", "--response", "--features", "--no-intercept", "--degrees", "--prior", "--batch",
-    "--metric", "--largest-step", "--temperature",
+    "--data",
+    "--response",
+    "--features",
+    "--no-intercept",
+    "--degrees",
+    "--prior",
+    "--batch",
+    "--metric",
+    "--largest-step",
+    "--temperature",
 ];
 
 /// Standard deviation of a coefficient's prior by default, in units of the response's standard
@@ -101,22 +109,26 @@ fn capitalised(word: &str) -> String {
 
 /// The regression of a request, and facts for the report.
 fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
-    let missing = |what: &str, hint: &str| {
-        Failure::usage(format!("a regression needs {what}")).hint(hint)
-    };
-    let path =
-        request.data.as_ref().ok_or_else(|| missing("data", "name a CSV file with `--data FILE`"))?;
+    let missing =
+        |what: &str, hint: &str| Failure::usage(format!("a regression needs {what}")).hint(hint);
+    let path = request
+        .data
+        .as_ref()
+        .ok_or_else(|| missing("data", "name a CSV file with `--data FILE`"))?;
     let response = request.response.as_deref().ok_or_else(|| {
         missing("a response", "name the column to be explained with `--response COLUMN`")
     })?;
     let mut select: Vec<&str> = request.features.iter().map(String::as_str).collect();
     if select.contains(&response) {
-        return Err(Failure::usage(format!("{response:?} is the response, and among the features")));
+        return Err(Failure::usage(format!(
+            "{response:?} is the response, and among the features"
+        )));
     }
     select.push(response);
     let select = if request.features.is_empty() { None } else { Some(select.as_slice()) };
     let table = Table::read(path, select)?;
-    let all: Vec<&str> = table.sources().filter(|name| *name != response).collect();
+    let mut all: Vec<&str> = table.sources().filter(|name| *name != response).collect();
+    all.dedup();
     let features: Vec<&str> = match request.features.is_empty() {
         true => all,
         false => request.features.iter().map(String::as_str).collect(),
@@ -131,8 +143,11 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
     };
     let names = design.names().to_vec();
     let mut regression = Regression::new(design, &y, family, default)?;
-    let own: Vec<_> =
-        request.priors.iter().filter(|(name, _)| ![DEFAULT, SIGMA].contains(&name.as_str())).collect();
+    let own: Vec<_> = request
+        .priors
+        .iter()
+        .filter(|(name, _)| ![DEFAULT, SIGMA].contains(&name.as_str()))
+        .collect();
     if !own.is_empty() {
         regression = regression.with_named_segments()?;
         for (name, text) in own {

@@ -166,8 +166,9 @@ fn is_request(path: &Path) -> Result<Option<Request>> {
 /// The law in `normal(2.5)` and its number.
 pub fn law(text: &str) -> Result<(&str, Option<f64>)> {
     let refuse = || {
-        Failure::usage(format!("the prior {text:?} cannot be read"))
-            .hint("write normal(SD), laplace(SCALE), flat, half-normal(SCALE) or half-cauchy(SCALE)")
+        Failure::usage(format!("the prior {text:?} cannot be read")).hint(
+            "write normal(SD), laplace(SCALE), flat, half-normal(SCALE) or half-cauchy(SCALE)",
+        )
     };
     let Some((name, rest)) = text.split_once('(') else { return Ok((text.trim(), None)) };
     let number = rest.trim_end().strip_suffix(')').ok_or_else(refuse)?;

@@ -172,7 +172,8 @@ impl Table {
         let both = self.sources.iter().zip(&self.names).enumerate();
         both.filter(|(_, (source, own))| *source == name || *own == name).map(|(i, _)| i).collect()
     }
-    pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
+    /// Of each column, the name in the file that it comes from: several indicators have one source.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(String::as_str)
     }
 }

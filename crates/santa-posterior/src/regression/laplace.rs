@@ -41,6 +41,29 @@ pub struct Laplace {
 }
 
 impl Laplace {
+    /// $H^{-1}$, row by row.
+    pub fn covariance(&self) -> Vec<f64> {
+        let dim = self.mode.len();
+        let mut covariance = vec![0.0; dim * dim];
+        let mut column = vec![0.0; dim];
+        for k in 0..dim {
+            // L L^T x = e_k, forwards and backwards.
+            for i in 0..dim {
+                let known: f64 = (0..i).map(|j| self.factor[i * dim + j] * column[j]).sum();
+                let unit = f64::from(u8::from(i == k));
+                column[i] = (unit - known) / self.factor[i * dim + i];
+            }
+            for i in (0..dim).rev() {
+                column[i] /= self.factor[i * dim + i];
+                let x = column[i];
+                let row = &self.factor[i * dim..i * dim + i];
+                column.iter_mut().zip(row).for_each(|(rest, l)| *rest -= l * x);
+            }
+            covariance[k * dim..(k + 1) * dim].copy_from_slice(&column);
+        }
+        covariance
+    }
+
     /// $\hat\theta + L^{-\top} \xi$: a draw of the Gaussian, for standard normal $\xi$.
     ///
     /// # Panics

@@ -48,6 +48,25 @@ pub struct Row {
     pub r_hat: f64,
 }
 
+impl From<&santa_posterior::diagnostics::Row> for Row {
+    /// Of a summary with the quantiles at 5 %, 50 % and 95 %.
+    fn from(row: &santa_posterior::diagnostics::Row) -> Self {
+        let quantile = |i: usize| row.quantiles.get(i).copied().unwrap_or(f64::NAN);
+        Row {
+            name: row.name.clone(),
+            mean: row.mean,
+            sd: row.sd,
+            q5: quantile(0),
+            q50: quantile(1),
+            q95: quantile(2),
+            mcse: row.mcse_mean,
+            ess_bulk: row.ess_bulk,
+            ess_tail: row.ess_tail,
+            r_hat: row.r_hat,
+        }
+    }
+}
+
 /// A table that is shown as it is, such as of predictions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {

@@ -1,0 +1,155 @@
+//! `santa sample`: densities, regressions and networks, and what is said about their draws.
+
+mod support;
+
+use serde_json::Value;
+use support::workshop::{Workshop, signal, wait_until};
+
+/// A table in which y is 1 + 2 x - z with a little noise, and a word that means nothing.
+fn table() -> String {
+    let mut text = String::from("x,z,colour,y,yes\n");
+    for i in 0..300u32 {
+        let x = f64::from(i * 37 % 100) / 10.0;
+        let z = f64::from(i * 53 % 90) / 30.0;
+        let noise = f64::from(i * 71 % 64) / 64.0 - 0.5;
+        let y = 1.0 + 2.0 * x - z + noise;
+        let colour = ["red", "green", "blue"][(i % 3) as usize];
+        let yes = u8::from(2.0 * x + 8.0 * noise > 10.0);
+        text += &format!("{x},{z},{colour},{y},{yes}\n");
+    }
+    text
+}
+
+fn row<'a>(object: &'a Value, name: &str) -> &'a Value {
+    let rows = object["summary"]["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {object}"))
+}
+
+#[test]
+fn a_gaussian_gives_its_known_moments_a_summary_and_a_report() {
+    let shop = Workshop::new();
+    let said = shop.santa("sample gaussian --dim 3 --draws 500 --out g --json --arviz").done();
+    let object = said.json();
+    assert_eq!(object["converged"], true, "{}", object["troubles"]);
+    let sd = row(&object, "theta[2]")["sd"].as_f64().unwrap();
+    assert!((sd / 10.0 - 1.0).abs() < 0.15, "{sd}");
+    assert!(object["exact"].as_array().unwrap().len() == 3);
+    for file in ["g/report.html", "g/summary.json", "g/settings.json", "g/arviz.zarr/.zgroup"] {
+        assert!(shop.path(file).exists(), "{file}");
+    }
+    let parts = std::fs::read_dir(shop.path("g/chain-3")).unwrap().count();
+    assert_eq!(parts, 2, "a part and a checkpoint");
+    // The same seed, the same draws, whatever the threads.
+    let again = shop.santa("sample gaussian --dim 3 --draws 500 --out h --json --threads 1").done();
+    assert_eq!(again.json()["summary"], object["summary"]);
+    shop.santa("sample gaussian --dim 3 --draws 500 --out g").refuses(2, &["draws in g", "--resume"]);
+    let other = "sample gaussian --dim 3 --draws 500 --seed 7 --out g --resume";
+    shop.santa(other).refuses(3, &["another `seed`"]);
+}
+
+#[test]
+fn chains_that_have_not_met_are_said_to_have_not() {
+    let shop = Workshop::new();
+    let said = shop.santa("sample mixture --dim 2 --draws 400 --out m").done();
+    let said = said.says(&["not to be trusted", "R-hat"]);
+    assert!(said.out.contains("theta[0]"), "{}", said.out);
+    let page = std::fs::read_to_string(shop.path("m/report.html")).unwrap();
+    assert!(page.contains("R-hat"));
+}
+
+#[test]
+fn regressions_find_what_made_the_data() {
+    let shop = Workshop::new();
+    shop.write("table.csv", &table());
+    let common = "--data table.csv --draws 500 --json";
+    let linear = format!("sample linear {common} --response y --features x,z,colour --out l");
+    let object = shop.santa(&linear).done().json();
+    assert_eq!(object["converged"], true, "{}", object["troubles"]);
+    for (name, value) in [("x", 2.0), ("z", -1.0)] {
+        let mean = row(&object, name)["mean"].as_f64().unwrap();
+        assert!((mean - value).abs() < 0.05, "{name}: {mean}");
+    }
+    assert!(row(&object, "sigma")["mean"].as_f64().unwrap() < 0.4);
+    assert!(row(&object, "colour=green")["mean"].is_number());
+
+    let logistic = format!("sample logistic {common} --response yes --features x,z --out b");
+    let object = shop.santa(&logistic).done().json();
+    assert!(row(&object, "x")["mean"].as_f64().unwrap() > 0.3);
+
+    // Minibatches give the same posterior.
+    let small = format!("sample robust {common} --response y --features x,z --batch 30 --out r");
+    let object = shop.santa(&small).done().json();
+    assert!((row(&object, "x")["mean"].as_f64().unwrap() - 2.0).abs() < 0.05);
+
+    // A strong prior pulls.
+    let prior = "--prior normal(0.1) --prior x=laplace(0.001) --prior sigma=half-cauchy(1)";
+    let pulled = format!("sample linear {common} --response y --features x,z --out p {prior}");
+    let object = shop.santa(&pulled).done().json();
+    assert!(row(&object, "x")["mean"].as_f64().unwrap() < 1.9);
+
+    // All of it may be in a file.
+    shop.write(
+        "model.toml",
+        "model = \"linear\"\ndata = \"table.csv\"\nresponse = \"y\"\nfeatures = [\"x\", \"z\"]\n\
+         [priors]\ndefault = \"normal(0.1)\"\nx = \"laplace(0.001)\"\nsigma = \"half-cauchy(1)\"\n\
+         [sampler]\ndraws = 500\n",
+    );
+    let filed = shop.santa("sample model.toml --out f --json").done().json();
+    assert_eq!(filed["summary"], object["summary"]);
+}
+
+#[test]
+fn what_cannot_be_sampled_is_named() {
+    let shop = Workshop::new();
+    shop.write("table.csv", &table());
+    shop.write("holes.csv", "x,y\n1,2\n,3\n");
+    for (args, code, words) in [
+        ("gausian", 2, vec!["gausian"]),
+        ("linear", 2, vec!["--data"]),
+        ("linear --data table.csv", 2, vec!["--response"]),
+        ("linear --data missing.csv --response y", 1, vec!["missing.csv"]),
+        ("linear --data table.csv --response yy", 3, vec!["yy"]),
+        ("linear --data holes.csv --response y", 3, vec!["line 3"]),
+        ("linear --data table.csv --response y --prior nomal(1)", 2, vec!["nomal", "normal"]),
+        ("linear --data table.csv --response y --features x --prior q=flat", 2, vec!["q"]),
+        ("logistic --data table.csv --response y --features x", 3, vec!["0"]),
+        ("gaussian --data table.csv", 2, vec!["--data", "no meaning"]),
+        ("gaussian --chains 0", 2, vec!["chains"]),
+        ("gaussian --largest-step 3", 2, vec!["largest_step"]),
+        ("tiny.toml --set optimizer=adam", 2, vec!["without noise", "sghmc"]),
+    ] {
+        let said = shop.santa(&format!("sample {args} --out o"));
+        said.refuses(code, &words);
+    }
+}
+
+#[test]
+fn a_network_s_posterior_is_sampled_with_its_predictions_and_goes_on_after_ctrl_c() {
+    let shop = Workshop::new();
+    let args = "sample tiny.toml --set optimizer=sghmc --set optimizer.beta=100.0 --chains 2 \
+                --draws 6 --warm-up 20 --thin 5";
+    let whole = shop.santa(&format!("{args} --out whole --json")).done().json();
+    let predictions = &whole["predictions"][0];
+    assert_eq!(predictions["rows"].as_array().unwrap().len(), 3, "two chains and both");
+    assert_eq!(predictions["rows"][2][1], "12");
+    assert!(row(&whole, "test_nll")["mean"].is_number());
+
+    let long = args.replace("--draws 6", "--draws 100000");
+    let mut child = shop.start(&format!("{long} --out part"));
+    let began = shop.path("part/tuning.safetensors");
+    assert!(wait_until(&mut child, || began.exists()));
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let held = |chain: u32| std::fs::read_dir(shop.path(&format!("part/chain-{chain}"))).unwrap().count();
+    assert!(held(0) >= 1 && held(1) >= 1);
+
+    // A shorter run, stopped and gone on with, is the whole one.
+    let resumed = shop.santa(&format!("{args} --out whole --resume --json")).done().json();
+    assert_eq!(resumed["summary"], whole["summary"]);
+    let more = args.replace("--draws 6", "--draws 8");
+    let more = shop.santa(&format!("{more} --out whole --resume --json")).done().json();
+    let eight = args.replace("--draws 6", "--draws 8");
+    let eight = shop.santa(&format!("{eight} --out eight --json")).done().json();
+    assert_eq!(more["summary"], eight["summary"]);
+    assert_eq!(more["predictions"], eight["predictions"]);
+}
