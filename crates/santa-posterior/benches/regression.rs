@@ -20,7 +20,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 /// Bytes of features in double precision.
-const PLACES: [(&str, usize); 2] = [("cache", 1 << 19), ("memory", 1 << 26)];
+const PLACES: [(&str, usize); 2] = [("cache", 1 << 20), ("memory", 1 << 26)];
 /// Batches that are gone through in turn.
 const BATCHES: usize = 64;
 const NANO: f64 = 1e9;

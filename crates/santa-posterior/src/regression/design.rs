@@ -94,11 +94,10 @@ impl Design {
         let mut frame =
             Frame { scaling, intercept, centres: vec![0.0; columns], scales: vec![1.0; columns] };
         if scaling == Scaling::Standardised {
+            let found = standardise(features, columns, intercept);
             for (j, name) in names.iter().enumerate() {
-                let column = features.iter().skip(j).step_by(columns);
-                let (centre, scale) =
-                    standardise(column, rows, intercept).ok_or_else(|| constant_column(name))?;
-                (frame.centres[j], frame.scales[j]) = (centre, scale);
+                (frame.centres[j], frame.scales[j]) =
+                    found[j].ok_or_else(|| constant_column(name))?;
             }
         }
         let mut values = Vec::with_capacity(rows * (columns + usize::from(intercept)));
@@ -205,25 +204,34 @@ fn constant_column(name: &str) -> Error {
     ))
 }
 
-/// Centre and scale; none for a constant.
-pub(super) fn standardise<'a>(
-    column: impl Iterator<Item = &'a f64> + Clone,
-    rows: usize,
-    centred: bool,
-) -> Option<(f64, f64)> {
+/// Centre and scale of each column; none for a constant.
+pub(super) fn standardise(rows: &[f64], columns: usize, centred: bool) -> Vec<Option<(f64, f64)>> {
     /// Deviations that rounding explains, relative to the largest value.
     const ROUNDING: f64 = 1e-12;
-    let n = rows as f64;
-    let largest = column.clone().fold(0.0f64, |most, x| most.max(x.abs()));
-    if largest == 0.0 {
-        return None;
-    }
+    let n = (rows.len() / columns) as f64;
+    // Row by row, as they lie in memory.
+    let fold = |update: &dyn Fn(&mut f64, usize, f64)| {
+        let mut state = vec![0.0; columns];
+        for row in rows.chunks_exact(columns) {
+            for (j, (state, x)) in state.iter_mut().zip(row).enumerate() {
+                update(state, j, *x);
+            }
+        }
+        state
+    };
     // In units of the largest value, so that squares neither overflow nor vanish.
-    let units = column.map(|x| x / largest);
-    let centre = if centred { units.clone().sum::<f64>() / n } else { 0.0 };
-    let scale = (units.map(|x| (x - centre) * (x - centre)).sum::<f64>() / n).sqrt();
-    let (centre, scale) = (centre * largest, scale * largest);
-    (scale > ROUNDING * largest && scale.is_finite()).then_some((centre, scale))
+    let largest = fold(&|most, _, x| *most = most.max(x.abs()));
+    let means = match centred {
+        true => fold(&|sum, j, x| *sum += x / largest[j] / n),
+        false => vec![0.0; columns],
+    };
+    let squares = fold(&|sum, j, x| *sum += (x / largest[j] - means[j]).powi(2) / n);
+    (0..columns)
+        .map(|j| {
+            let (centre, scale) = (means[j] * largest[j], squares[j].sqrt() * largest[j]);
+            (scale > ROUNDING * largest[j] && scale.is_finite()).then_some((centre, scale))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -243,24 +243,35 @@ impl<X: Real> Tile<X> {
 
     /// The sum of the losses of the first `len` data, without $\log\sigma$, and of their derivatives
     /// in $\log\sigma$.
-    #[inline]
-    pub fn sums(&self, terms: &Terms<X>, len: usize) -> (f64, f64) {
+    #[inline(always)]
+    fn sums(&self, terms: &Terms<X>, len: usize) -> (f64, f64) {
         const LANES: usize = 8;
         let add = |values: &[X]| {
             let mut sums = [0.0; LANES];
-            for values in values.chunks(LANES) {
-                values.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x.to_f64());
+            let (whole, rest) = values.as_chunks::<LANES>();
+            for values in whole {
+                for l in 0..LANES {
+                    sums[l] += values[l].to_f64();
+                }
             }
+            rest.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x.to_f64());
             sums.iter().sum::<f64>()
         };
         let logarithms = || {
-            let mut products = [1.0; LANES];
-            for factors in self.factor[..len].chunks(LANES) {
-                factors.iter().zip(&mut products).for_each(|(x, p)| *p *= x.to_f64());
+            let mut products = [1.0f64; LANES];
+            let (whole, rest) = self.factor[..len].as_chunks::<LANES>();
+            for factors in whole {
+                for l in 0..LANES {
+                    products[l] *= factors[l].to_f64();
+                }
             }
-            // `Real::ln` is for finite numbers.
-            let ln = |p: &f64| if p.is_finite() { Real::ln(*p) } else { *p };
-            products.iter().map(ln).sum::<f64>()
+            rest.iter().zip(&mut products).for_each(|(x, p)| *p *= x.to_f64());
+            let mut sum = 0.0;
+            for p in products {
+                // `Real::ln` is for finite numbers.
+                sum += if p.is_finite() { Real::ln(p) } else { p };
+            }
+            sum
         };
         match terms {
             Terms::Bernoulli => (add(&self.part[..len]) + logarithms(), 0.0),
@@ -272,7 +283,8 @@ impl<X: Real> Tile<X> {
     }
 }
 
-/// Fills in slopes and losses of the first `len` data of a tile.
+/// Fills in slopes and losses of the first `len` data of a tile, and gives the sum of the losses,
+/// without $\log\sigma$, and of their derivatives in $\log\sigma$.
 pub(super) struct Evaluate<'a, X> {
     pub terms: Terms<X>,
     pub tile: &'a mut Tile<X>,
@@ -280,11 +292,11 @@ pub(super) struct Evaluate<'a, X> {
 }
 
 impl<X: Arithmetic> WithSimd for Evaluate<'_, X> {
-    type Output = ();
+    type Output = (f64, f64);
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, _: S) -> (f64, f64) {
         let Evaluate { terms, tile, len } = self;
-        let Tile { z, y, slope, scale, part, factor, .. } = tile;
+        let Tile { z, y, slope, scale, part, factor, .. } = &mut *tile;
         let (z, y) = (&z[..len], &y[..len]);
         let (slope, scale) = (&mut slope[..len], &mut scale[..len]);
         let (part, factor) = (&mut part[..len], &mut factor[..len]);
@@ -319,6 +331,7 @@ impl<X: Arithmetic> WithSimd for Evaluate<'_, X> {
                 }
             }
         }
+        tile.sums(&terms, len)
     }
 }
 
@@ -330,8 +343,7 @@ mod tests {
         let mut tile = Tile::new();
         (tile.z[0], tile.y[0]) = (z, y);
         let terms = family.at::<X>(log_sigma);
-        pulp::Arch::new().dispatch(Evaluate { terms, tile: &mut tile, len: 1 });
-        let (loss, _) = tile.sums(&terms, 1);
+        let (loss, _) = pulp::Arch::new().dispatch(Evaluate { terms, tile: &mut tile, len: 1 });
         let extra = if family.sigma().is_some() { log_sigma } else { 0.0 };
         [loss + extra, tile.slope[0].to_f64(), tile.scale[0].to_f64()]
     }

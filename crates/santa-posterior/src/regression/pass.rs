@@ -156,10 +156,9 @@ impl<X: Arithmetic> Pass<'_, X> {
             let len = tile_rows.min(range.end - start);
             let padded = len.next_multiple_of(GROUP);
             self.load(&mut tile, start, len, theta, arch);
-            arch.dispatch(Evaluate { terms: *terms, tile: &mut tile, len: padded });
+            let (loss, scale) = arch.dispatch(Evaluate { terms: *terms, tile: &mut tile, len });
+            sums.loss += loss;
             if let Some(reference) = self.reference {
-                let (loss, _) = tile.sums(terms, len);
-                sums.loss += loss;
                 for (i, row) in tile.rows[..len].iter().enumerate() {
                     tile.slope[i] -= reference.slope[*row as usize];
                 }
@@ -169,8 +168,6 @@ impl<X: Arithmetic> Pass<'_, X> {
                     }
                 }
             } else {
-                let (loss, scale) = tile.sums(terms, len);
-                sums.loss += loss;
                 sums.scale += scale;
             }
             if !self.gradient {

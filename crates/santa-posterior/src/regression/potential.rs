@@ -329,7 +329,7 @@ fn response_frame(response: &[f64], family: &Family, frame: &Frame) -> Result<(f
     if frame.scaling == Scaling::Original {
         return Ok((0.0, 1.0));
     }
-    standardise(response.iter(), response.len(), frame.intercept).ok_or_else(|| {
+    standardise(response, 1, frame.intercept)[0].ok_or_else(|| {
         Error::data("the response is constant: there is nothing to explain, nor a scale to use")
     })
 }

@@ -148,11 +148,11 @@ fn the_prior_of_sigma_and_the_change_of_variables_count_once() {
     let (features, response) = data(50, 2, &Family::linear());
     let design = Design::new(["a", "b"], &features, false, Scaling::Original).unwrap();
     let tau = 0.8;
-    let priors: [(Sigma, fn(f64) -> f64); 2] = [
-        (Sigma::HalfNormal { scale: tau }, |x| 0.5 * x * x),
-        (Sigma::HalfCauchy { scale: tau }, |x| (x * x).ln_1p()),
-    ];
-    for (sigma, prior) in priors {
+    for sigma in [Sigma::HalfNormal { scale: tau }, Sigma::HalfCauchy { scale: tau }] {
+        let prior = |x: f64| match sigma {
+            Sigma::HalfNormal { .. } => 0.5 * x * x,
+            _ => (x * x).ln_1p(),
+        };
         let family = Family::Gaussian { sigma };
         let mut model =
             Regression::<f64>::new(design.clone(), &response, family, Prior::gaussian(2.0))
