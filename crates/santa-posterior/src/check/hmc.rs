@@ -389,13 +389,16 @@ mod tests {
     use santa::potential::from_fn;
     use santa::stats::expectation;
 
+    /// A function and its expectation.
+    type Check = (fn(&[f64]) -> f64, f64);
+
     /// Many short chains; each gives one average of each function, and their spread is the error.
     /// How many standard errors the functions are off; five have a chance below 1e-6.
     fn scores<const K: usize>(
         hmc: &Hmc,
         posterior: &mut impl Potential<f64>,
         correction: Correction,
-        checks: [(fn(&[f64]) -> f64, f64); K],
+        checks: [Check; K],
     ) -> [f64; K] {
         const CHAINS: usize = 30;
         let dim = posterior.target().dim();
@@ -435,7 +438,7 @@ mod tests {
     }
 
     /// A function's first three moments, by quadrature.
-    fn moments(energy: fn(f64) -> f64) -> [(fn(&[f64]) -> f64, f64); 3] {
+    fn moments(energy: fn(f64) -> f64) -> [Check; 3] {
         let exact = |k: i32| expectation((-12.0, 12.0), energy, |x| x.powi(k));
         [(|x| x[0], exact(1)), (|x| x[0].powi(2), exact(2)), (|x| x[0].powi(3), exact(3))]
     }
