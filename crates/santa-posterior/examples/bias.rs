@@ -27,9 +27,9 @@ const BATCHES: [usize; 4] = [N, N / 2, N / 10, 2];
 const FRICTION: f64 = 1.5;
 const RUNS: u32 = 16;
 /// Time of all runs together, in the posterior's units.
-const TIME: f64 = 20_000.0;
+const TIME: f64 = 12_000.0;
 /// What `--quick` divides it by.
-const QUICK: f64 = 15.0;
+const QUICK: f64 = 10.0;
 const SEED: u64 = 2016;
 
 /// The samplers, by name, and whether they have a control variate.

@@ -23,7 +23,7 @@ use santa::stats::Moments;
 ///
 /// The step is adapted during warm-up by dual averaging (Hoffman and Gelman, 2014) to the wanted
 /// acceptance, and the scales, unless given, are the standard deviations seen in the warm-up's
-/// middle. Both are then frozen. Every chain adapts by itself, and computes in `f64`.
+/// windows. Both are then frozen. Every chain adapts by itself, and computes in `f64`.
 ///
 /// Expensive, and for that reason a reference and not a way to sample large models: each draw takes
 /// several gradients over all data.
@@ -180,34 +180,32 @@ impl Hmc {
         }
     }
 
-    /// A third for a first step size, a third to see the scales, a third for the step that fits
-    /// them.
+    /// Five windows: the first for a step that works at all, three to see the scales, each with
+    /// the last one's, and one for the step that fits them.
     fn warm_up<P: Potential<f64> + ?Sized>(&self, walker: &mut Walker<'_, P>) -> Result<()> {
-        let third = self.warm_up / 3;
+        const WINDOWS: u64 = 5;
+        /// Fewer draws than this say nothing about a scale.
+        const ENOUGH: u64 = 20;
         let mut averaging = DualAveraging::new(walker.step, self.acceptance);
-        for _ in 0..third {
-            walker.step = averaging.update(walker.transition(self.path)?);
-        }
-        let mut seen = vec![Moments::default(); walker.theta.len()];
-        for _ in 0..third {
-            walker.step = averaging.update(walker.transition(self.path)?);
-            seen.iter_mut().zip(&walker.theta).for_each(|(m, x)| m.push(*x));
-        }
-        if self.scales.is_none() {
-            /// Fewer draws than this say nothing about a scale.
-            const ENOUGH: u64 = 20;
+        for window in 0..WINDOWS {
+            let mut seen = vec![Moments::default(); walker.theta.len()];
+            for _ in self.warm_up * window / WINDOWS..self.warm_up * (window + 1) / WINDOWS {
+                walker.step = averaging.update(walker.transition(self.path)?);
+                seen.iter_mut().zip(&walker.theta).for_each(|(m, x)| m.push(*x));
+            }
+            let middle = window > 0 && window + 1 < WINDOWS;
+            if !middle || self.scales.is_some() || seen[0].count() < ENOUGH {
+                continue;
+            }
             for (scale, moments) in walker.scales.iter_mut().zip(&seen) {
                 let sd = moments.variance().sqrt();
-                if moments.count() >= ENOUGH && sd > 0.0 && sd.is_finite() {
+                if sd > 0.0 && sd.is_finite() {
                     *scale = sd;
                 }
             }
             // In units of good scales a step of one is about right.
             averaging = DualAveraging::new(1.0, self.acceptance);
             walker.step = 1.0;
-        }
-        for _ in 2 * third..self.warm_up {
-            walker.step = averaging.update(walker.transition(self.path)?);
         }
         if self.warm_up > 0 {
             walker.step = averaging.average();
