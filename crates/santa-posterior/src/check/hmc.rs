@@ -1,5 +1,6 @@
 //! Hamiltonian Monte Carlo: an exact reference for small problems.
 
+use super::dual_averaging::DualAveraging;
 use super::{check_count, parameter_names};
 use crate::Draws;
 use crate::error::{Error, Result};
@@ -343,41 +344,6 @@ fn evaluate<P: Potential<f64> + ?Sized>(
 fn step_that_moves(scales: &[f64], gradient: &[f64]) -> f64 {
     let largest = scales.iter().zip(gradient).map(|(s, g)| (s * g).abs()).fold(0.0, f64::max);
     1.0 / largest.max(1.0)
-}
-
-/// Finds the step with the wanted acceptance (Hoffman and Gelman, 2014, section 3.2).
-struct DualAveraging {
-    wanted: f64,
-    /// The logarithm that steps are pulled towards.
-    centre: f64,
-    error: f64,
-    count: f64,
-    ln_average: f64,
-}
-
-impl DualAveraging {
-    fn new(start: f64, wanted: f64) -> Self {
-        /// Larger steps are cheaper to try than smaller ones.
-        const OPTIMISM: f64 = 10.0;
-        let centre = (OPTIMISM * start).ln();
-        DualAveraging { wanted, centre, error: 0.0, count: 0.0, ln_average: start.ln() }
-    }
-    fn update(&mut self, acceptance: f64) -> f64 {
-        // Their constants gamma, t_0 and kappa.
-        const SHRINKAGE: f64 = 0.05;
-        const PATIENCE: f64 = 10.0;
-        const FORGETTING: f64 = 0.75;
-        self.count += 1.0;
-        let weight = 1.0 / (self.count + PATIENCE);
-        self.error = (1.0 - weight) * self.error + weight * (self.wanted - acceptance);
-        let ln_step = self.centre - self.count.sqrt() / SHRINKAGE * self.error;
-        let share = self.count.powf(-FORGETTING);
-        self.ln_average = share * ln_step + (1.0 - share) * self.ln_average;
-        ln_step.exp()
-    }
-    fn average(&self) -> f64 {
-        self.ln_average.exp()
-    }
 }
 
 #[cfg(test)]
