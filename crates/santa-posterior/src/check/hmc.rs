@@ -1,5 +1,6 @@
 //! Hamiltonian Monte Carlo: an exact reference for small problems.
 
+use super::dual_averaging::DualAveraging;
 use super::{check_count, parameter_names};
 use crate::Draws;
 use crate::error::{Error, Result};
@@ -23,7 +24,7 @@ use santa::stats::Moments;
 ///
 /// The step is adapted during warm-up by dual averaging (Hoffman and Gelman, 2014) to the wanted
 /// acceptance, and the scales, unless given, are the standard deviations seen in the warm-up's
-/// middle. Both are then frozen. Every chain adapts by itself, and computes in `f64`.
+/// windows. Both are then frozen. Every chain adapts by itself, and computes in `f64`.
 ///
 /// Expensive, and for that reason a reference and not a way to sample large models: each draw takes
 /// several gradients over all data.
@@ -180,34 +181,32 @@ impl Hmc {
         }
     }
 
-    /// A third for a first step size, a third to see the scales, a third for the step that fits
-    /// them.
+    /// Five windows: the first for a step that works at all, three to see the scales, each with
+    /// the last one's, and one for the step that fits them.
     fn warm_up<P: Potential<f64> + ?Sized>(&self, walker: &mut Walker<'_, P>) -> Result<()> {
-        let third = self.warm_up / 3;
+        const WINDOWS: u64 = 5;
+        /// Fewer draws than this say nothing about a scale.
+        const ENOUGH: u64 = 20;
         let mut averaging = DualAveraging::new(walker.step, self.acceptance);
-        for _ in 0..third {
-            walker.step = averaging.update(walker.transition(self.path)?);
-        }
-        let mut seen = vec![Moments::default(); walker.theta.len()];
-        for _ in 0..third {
-            walker.step = averaging.update(walker.transition(self.path)?);
-            seen.iter_mut().zip(&walker.theta).for_each(|(m, x)| m.push(*x));
-        }
-        if self.scales.is_none() {
-            /// Fewer draws than this say nothing about a scale.
-            const ENOUGH: u64 = 20;
+        for window in 0..WINDOWS {
+            let mut seen = vec![Moments::default(); walker.theta.len()];
+            for _ in self.warm_up * window / WINDOWS..self.warm_up * (window + 1) / WINDOWS {
+                walker.step = averaging.update(walker.transition(self.path)?);
+                seen.iter_mut().zip(&walker.theta).for_each(|(m, x)| m.push(*x));
+            }
+            let middle = window > 0 && window + 1 < WINDOWS;
+            if !middle || self.scales.is_some() || seen[0].count() < ENOUGH {
+                continue;
+            }
             for (scale, moments) in walker.scales.iter_mut().zip(&seen) {
                 let sd = moments.variance().sqrt();
-                if moments.count() >= ENOUGH && sd > 0.0 && sd.is_finite() {
+                if sd > 0.0 && sd.is_finite() {
                     *scale = sd;
                 }
             }
             // In units of good scales a step of one is about right.
             averaging = DualAveraging::new(1.0, self.acceptance);
             walker.step = 1.0;
-        }
-        for _ in 2 * third..self.warm_up {
-            walker.step = averaging.update(walker.transition(self.path)?);
         }
         if self.warm_up > 0 {
             walker.step = averaging.average();
@@ -347,41 +346,6 @@ fn step_that_moves(scales: &[f64], gradient: &[f64]) -> f64 {
     1.0 / largest.max(1.0)
 }
 
-/// Finds the step with the wanted acceptance (Hoffman and Gelman, 2014, section 3.2).
-struct DualAveraging {
-    wanted: f64,
-    /// The logarithm that steps are pulled towards.
-    centre: f64,
-    error: f64,
-    count: f64,
-    ln_average: f64,
-}
-
-impl DualAveraging {
-    fn new(start: f64, wanted: f64) -> Self {
-        /// Larger steps are cheaper to try than smaller ones.
-        const OPTIMISM: f64 = 10.0;
-        let centre = (OPTIMISM * start).ln();
-        DualAveraging { wanted, centre, error: 0.0, count: 0.0, ln_average: start.ln() }
-    }
-    fn update(&mut self, acceptance: f64) -> f64 {
-        // Their constants gamma, t_0 and kappa.
-        const SHRINKAGE: f64 = 0.05;
-        const PATIENCE: f64 = 10.0;
-        const FORGETTING: f64 = 0.75;
-        self.count += 1.0;
-        let weight = 1.0 / (self.count + PATIENCE);
-        self.error = (1.0 - weight) * self.error + weight * (self.wanted - acceptance);
-        let ln_step = self.centre - self.count.sqrt() / SHRINKAGE * self.error;
-        let share = self.count.powf(-FORGETTING);
-        self.ln_average = share * ln_step + (1.0 - share) * self.ln_average;
-        ln_step.exp()
-    }
-    fn average(&self) -> f64 {
-        self.ln_average.exp()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,13 +353,16 @@ mod tests {
     use santa::potential::from_fn;
     use santa::stats::expectation;
 
+    /// A function and its expectation.
+    type Check = (fn(&[f64]) -> f64, f64);
+
     /// Many short chains; each gives one average of each function, and their spread is the error.
     /// How many standard errors the functions are off; five have a chance below 1e-6.
     fn scores<const K: usize>(
         hmc: &Hmc,
         posterior: &mut impl Potential<f64>,
         correction: Correction,
-        checks: [(fn(&[f64]) -> f64, f64); K],
+        checks: [Check; K],
     ) -> [f64; K] {
         const CHAINS: usize = 30;
         let dim = posterior.target().dim();
@@ -435,7 +402,7 @@ mod tests {
     }
 
     /// A function's first three moments, by quadrature.
-    fn moments(energy: fn(f64) -> f64) -> [(fn(&[f64]) -> f64, f64); 3] {
+    fn moments(energy: fn(f64) -> f64) -> [Check; 3] {
         let exact = |k: i32| expectation((-12.0, 12.0), energy, |x| x.powi(k));
         [(|x| x[0], exact(1)), (|x| x[0].powi(2), exact(2)), (|x| x[0].powi(3), exact(3))]
     }

@@ -35,6 +35,7 @@
 //! ```
 
 pub mod bias;
+mod dual_averaging;
 mod geweke;
 mod hmc;
 mod laws;
