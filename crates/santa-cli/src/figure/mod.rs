@@ -1,5 +1,6 @@
-//! Figures for papers and guides: axes, lines, bands and a legend, drawn as SVG with nothing but
-//! plain shapes, concrete colours and text, which browsers, Inkscape and LaTeX read alike.
+//! Figures for papers and guides: axes, lines, bands, clouds of points and a legend, drawn as SVG with
+//! nothing but plain shapes, concrete colours and text, which browsers, Inkscape and LaTeX read alike.
+//! In a page they take the page's colours instead: [`Figure::inline`].
 //!
 //! ```
 //! use santa_cli::figure::{Axis, Figure, Series, Style};

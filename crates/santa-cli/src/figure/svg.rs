@@ -1,6 +1,6 @@
 //! Figures as SVG.
 
-use super::{Axis, Colour, Figure, Series, ticks};
+use super::{Colour, Figure, Series, ticks};
 use std::fmt::Write;
 
 /// Text as it may stand in XML, inside a tag or between tags. What XML 1.0 cannot hold is replaced.

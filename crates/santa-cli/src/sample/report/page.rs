@@ -35,6 +35,7 @@ pub fn html(report: &Report<'_>) -> Result<String> {
         .map(|i| Quantity::new(draws, i, not_finite[i]))
         .collect();
     let moving: Vec<&Quantity> = shown.iter().filter(|q| q.still().is_none()).collect();
+    let paired = paired(report, &moving, &worst);
     let mut drawer = Drawer { figures: 0 };
     let (in_sight, folded) = rows(report, &worst);
     let page = json!({
@@ -42,10 +43,7 @@ pub fn html(report: &Report<'_>) -> Result<String> {
         "palette": variables(),
         "style": STYLE,
         "own_style": include_str!("style.css"),
-        "lead": format!(
-            "{} of {} each, {}.",
-            count(draws.chains(), "chain"), count(draws.len(), "draw"), count(draws.dim(), "quantity"),
-        ),
+        "lead": lead(draws),
         "verdict": report.verdict,
         "facts": report.facts,
         "rows": in_sight,
@@ -60,7 +58,7 @@ pub fn html(report: &Report<'_>) -> Result<String> {
         "quantities": shown.iter().map(|q| drawer.quantity(q, &report.cycles)).collect::<Vec<_>>(),
         "autocorrelations":
             moving.iter().filter_map(|q| drawer.autocorrelation(q)).collect::<Vec<_>>(),
-        "pairs": drawer.pairs(&moving[..moving.len().min(PAIRED)]),
+        "pairs": drawer.pairs(&paired),
     });
     let mut environment = Environment::new();
     let damaged = |error| Failure::system(format!("the report's template: {error}"));
@@ -68,6 +66,13 @@ pub fn html(report: &Report<'_>) -> Result<String> {
     environment.add_template("page.html", include_str!("page.html")).map_err(damaged)?;
     let template = environment.get_template("page.html").map_err(damaged)?;
     template.render(Serde(page)).map_err(damaged)
+}
+
+/// What there is, in a line.
+fn lead(draws: &Draws) -> String {
+    let each = if draws.chains() == 1 { "" } else { " each" };
+    let (length, dim) = (count(draws.len(), "draw"), count(draws.dim(), "quantity"));
+    format!("{} of {length}{each}, {dim}.", count(draws.chains(), "chain"))
 }
 
 /// Of each quantity, how many draws are not finite.
@@ -97,6 +102,20 @@ fn shown(report: &Report<'_>, worst: &[usize]) -> Result<Vec<usize>> {
         }
     }
     Ok(shown)
+}
+
+/// The quantities that are drawn in pairs: the first that were asked for, or the worst.
+fn paired<'a>(
+    report: &Report<'_>,
+    moving: &[&'a Quantity<'a>],
+    worst: &[usize],
+) -> Vec<&'a Quantity<'a>> {
+    let mut paired = moving.to_vec();
+    if report.shown.is_empty() {
+        paired.sort_by_key(|quantity| worst.iter().position(|&i| i == quantity.at));
+    }
+    paired.truncate(PAIRED);
+    paired
 }
 
 /// The rows that are seen at once, the worst first if there are others, and the others.
@@ -139,6 +158,8 @@ fn chains(count: usize) -> Vec<Json> {
 
 /// A quantity and its draws.
 struct Quantity<'a> {
+    /// Its number among all.
+    at: usize,
     name: &'a str,
     chains: Vec<Vec<f64>>,
     finite: Vec<Vec<f64>>,
@@ -150,7 +171,7 @@ impl<'a> Quantity<'a> {
     fn new(draws: &'a Draws, at: usize, not_finite: usize) -> Self {
         let chains = draws.quantity(at);
         let finite = figures::finite(&chains);
-        Quantity { name: &draws.names()[at], chains, finite, not_finite }
+        Quantity { at, name: &draws.names()[at], chains, finite, not_finite }
     }
 
     /// Why there is nothing to draw, if there is not.

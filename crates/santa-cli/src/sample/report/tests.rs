@@ -64,7 +64,7 @@ fn everything_that_was_given_is_in_the_page() {
         "Density of noise",
         "Ranks of offset",
         "Autocorrelation of slope",
-        "offset against slope",
+        "slope against offset",
     ] {
         assert!(text.contains(word), "{word}");
     }
@@ -98,7 +98,7 @@ fn names_are_escaped() {
 fn one_chain_has_no_ranks_and_says_so() {
     let (draws, rows) = draws(&["a", "b"], (1, 100), noise);
     let text = page(&Report::new("t", &draws, rows));
-    assert!(text.contains("1 chain of 100 draws each"));
+    assert!(text.contains("1 chain of 100 draws, 2 quantities."));
     assert!(text.contains("Ranks compare chains, and there is one."));
     assert!(!text.contains("Ranks of a") && text.contains("Trace of a"));
 }
