@@ -6,6 +6,7 @@
 //!
 //! | comment | the block that follows |
 //! | --- | --- |
+//! | `request` | TOML that `santa sample` takes |
 //! | `part of NAME` | TOML that replaces these fields of a built-in experiment; without it, TOML is a whole experiment |
 //! | `run` | commands that are run, in a folder which the page has for itself |
 //! | `run, release` | the same, but only in an optimized build: they train |
@@ -33,6 +34,11 @@ const OTHERS: [&str; 6] = ["cargo", "cd", "export", "man", "mdbook", "tensorboar
 fn every_experiment_resolves() {
     for page in Page::all() {
         for block in page.blocks("toml") {
+            if block.mark == "request" {
+                let read = toml::from_str::<santa_cli::sample::Request>(&block.text);
+                read.unwrap_or_else(|e| panic!("{}: {e}", block.place));
+                continue;
+            }
             let draft = match block.mark.strip_prefix("part of ") {
                 Some(name) => over(name, &block.text),
                 None => Draft::parse("experiment", &block.text),

@@ -42,7 +42,8 @@ fn a_gaussian_gives_its_known_moments_a_summary_and_a_report() {
     // The same seed, the same draws, whatever the threads.
     let again = shop.santa("sample gaussian --dim 3 --draws 500 --out h --json --threads 1").done();
     assert_eq!(again.json()["summary"], object["summary"]);
-    shop.santa("sample gaussian --dim 3 --draws 500 --out g").refuses(2, &["draws in g", "--resume"]);
+    shop.santa("sample gaussian --dim 3 --draws 500 --out g")
+        .refuses(2, &["draws in g", "--resume"]);
     let other = "sample gaussian --dim 3 --draws 500 --seed 7 --out g --resume";
     shop.santa(other).refuses(3, &["another `seed`"]);
 }
@@ -140,7 +141,8 @@ fn a_network_s_posterior_is_sampled_with_its_predictions_and_goes_on_after_ctrl_
     assert!(wait_until(&mut child, || began.exists()));
     signal(&child, "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let held = |chain: u32| std::fs::read_dir(shop.path(&format!("part/chain-{chain}"))).unwrap().count();
+    let held =
+        |chain: u32| std::fs::read_dir(shop.path(&format!("part/chain-{chain}"))).unwrap().count();
     assert!(held(0) >= 1 && held(1) >= 1);
 
     // A shorter run, stopped and gone on with, is the whole one.

@@ -270,7 +270,7 @@ fn npy_header(shape: &[usize]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(|n| format!("{n},")).collect();
     let mut text =
         format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", dims.join(" "));
-    while (PREFIX + text.len() + 1) % 64 != 0 {
+    while !(PREFIX + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
     }
     text.push('\n');

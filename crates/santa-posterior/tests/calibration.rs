@@ -8,13 +8,14 @@
 mod samplers;
 
 use samplers::{
-    DIM, FORGETTING, FREEZE, LARGE_STEP, LINEAR_PRIOR, LOGISTIC_PRIOR, STEP, Units, Wrong, hot,
-    linear, logistic, walk,
+    BATCH, DIM, FORGETTING, FREEZE, LARGE_STEP, LINEAR_PRIOR, LOGISTIC_PRIOR, STEP, Units, Wrong,
+    hot, linear, logistic, walk,
 };
 use santa::Algorithm;
 use santa::dynamics::{NoiseEstimate, Santa, Sghmc};
 use santa::potential::Potential;
 use santa_posterior::check::{Calibration, CalibrationReport, Hmc, Model};
+use santa_posterior::sampler::{Member, Parameters, Sampler};
 
 const SIMULATIONS: u32 = 600;
 const DRAWS: usize = 31;
@@ -77,6 +78,35 @@ fn the_reference_is_calibrated_on_logistic_regression() {
             Ok((0..DRAWS).map(|i| run.draws.draw(0, i).to_vec()).collect())
         })
         .unwrap();
+    assert!(report.passes(), "{report}");
+}
+
+/// The whole way of [`Sampler`]: descent, scales, step, and draws far enough apart to be independent.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "too slow without optimization")]
+fn the_tuned_sampler_is_calibrated_with_minibatches() {
+    /// Its draws are one friction time apart; ranks want them independent.
+    const APART: usize = 4;
+    let model = logistic();
+    let report = Calibration::new(SIMULATIONS, DRAWS)
+        .run(&model, |posterior, s| {
+            let sampler = Sampler {
+                chains: 1,
+                draws: (DRAWS * APART) as u64,
+                warm_up: 100,
+                batch_size: BATCH,
+                descent: 300,
+                ..Sampler::seeded(u64::from(s))
+            };
+            let names = Parameters::of(posterior.target());
+            let start = vec![0.5; DIM];
+            let members =
+                sampler.members(|_| Member::new(posterior.clone(), names.clone(), start.clone()));
+            let draws = sampler.run(members)?.draws;
+            Ok((0..DRAWS).map(|i| draws.draw(0, i * APART + APART - 1).to_vec()).collect())
+        })
+        .unwrap();
+    println!("{report}");
     assert!(report.passes(), "{report}");
 }
 

@@ -1,9 +1,11 @@
 //! The whole way, from a start to draws: on posteriors that are known exactly.
 
+use santa::dynamics::Sghmc;
 use santa::noise::{Purpose, Stream};
 use santa::potential::analytic::{LinearRegression, LogisticRegression};
 use santa::potential::{ControlVariate, from_fn};
-use santa_posterior::sampler::{Member, Metric, Parameters, Sampler, Stage, Watch};
+use santa::{Schedule, StepSize};
+use santa_posterior::sampler::{Cycles, Member, Metric, Parameters, Sampler, Stage, Watch};
 use santa_posterior::store::Format;
 use santa_posterior::{Draws, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,6 +143,29 @@ fn an_interrupted_run_goes_on_to_the_same_draws_whatever_the_threads() {
         assert_eq!(more.draws.len(), 800);
         assert_eq!(more.draws.draw(2, 699), whole.draws.draw(2, 699));
     }
+}
+
+#[test]
+fn a_cyclical_schedule_gives_one_set_of_draws_per_cycle() {
+    const PERIOD: u64 = 50;
+    let model = linear();
+    let eta = Schedule::cyclical(1e-3, 1e-5, PERIOD);
+    let sampler = Sampler {
+        chains: 2,
+        draws: 12,
+        warm_up: 2 * PERIOD,
+        thin: Some(3),
+        cycles: Some(Cycles { period: PERIOD, draws: 4 }),
+        dynamics: Some(Sghmc::new(StepSize::paper(eta, 3.0)).into()),
+        ..Sampler::seeded(2)
+    };
+    let posterior = sampler.run(members(&sampler, &model)).unwrap();
+    let (first, last) = (posterior.cycle(0).unwrap(), posterior.cycle(2).unwrap());
+    assert_eq!((first.len(), last.len(), posterior.cycle(3).unwrap().len()), (4, 4, 0));
+    assert_eq!(last.draw(1, 3), posterior.draws.draw(1, 11));
+    let refused = Sampler { cycles: Some(Cycles { period: 6, draws: 4 }), ..sampler };
+    let message = refused.run(members(&refused, &model)).unwrap_err().to_string();
+    assert!(message.contains("cycle of 6"), "{message}");
 }
 
 #[test]

@@ -227,6 +227,16 @@ impl Sampler {
         Ok(())
     }
 
+    /// Which steps become draws, if it is left to the warm-up to say `thin`.
+    fn plan(&self, thin: u64) -> Plan {
+        match self.cycles {
+            None => Plan::Every(self.thin.unwrap_or(thin)),
+            Some(Cycles { period, draws }) => {
+                Plan::Cycles { period, draws, every: self.thin.unwrap_or(1) }
+            }
+        }
+    }
+
     /// Warms up and draws, keeping the draws in memory.
     pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
         &self,

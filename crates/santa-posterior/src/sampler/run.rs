@@ -37,6 +37,8 @@ pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
     store: Option<&Store>,
     watch: &dyn Watch,
 ) -> Result<Posterior<F, R>> {
+    // Nobody waits for a warm-up to learn that the plan is impossible.
+    settings.plan(1).check()?;
     let names = members[0].recorder.names();
     let empty = Draws::new(&names, members.len())?;
     if let Some(store) = store {
@@ -57,15 +59,7 @@ pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
             (tuning, drawing)
         }
     };
-    let plan = match settings.cycles {
-        None => Plan::Every(tuning.figures.thin),
-        Some(cycles) => Plan::Cycles {
-            period: cycles.period,
-            draws: cycles.draws,
-            every: settings.thin.unwrap_or(1),
-        },
-    };
-    plan.check()?;
+    let plan = settings.plan(tuning.figures.thin);
     each(&mut drawing, |c, one| one.draw(settings, &plan, c, names.len(), store, watch))?;
 
     let complete = drawing.iter().all(|one| one.made >= settings.draws);
