@@ -95,9 +95,11 @@ fn main() -> Result<()> {
     let hmc = Hmc { draws, seed: SEED, ..Hmc::default() };
     let long = Reference::from_draws(&hmc.run(&mut logistic, &vec![vec![0.0; DIM]; 8])?.draws)?;
 
-    let flag = if quick { " --quick" } else { "" };
+    let flag = if quick { "--quick " } else { "" };
     let mut results = Results {
-        command: format!("cargo run --release -p santa-posterior --example bias --{flag}"),
+        command: format!(
+            "cargo run --release -p santa-posterior --example bias -- {flag}--json FILE"
+        ),
         data: N,
         references: vec![("linear", exact.clone()), ("logistic", long.clone())],
         cells: Vec::new(),

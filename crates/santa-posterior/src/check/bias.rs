@@ -160,8 +160,9 @@ pub struct Power {
 }
 
 /// Fits $\log|b| = p \log h + c$ to biases `(h, b, standard error)`, weighted, with those that are
-/// more than three standard errors from zero; `None` where fewer than two are. Near that bound the
-/// choice favours biases that came out large, and the power comes out a little low.
+/// more than three standard errors from zero; `None` where fewer than two are, or where their
+/// signs differ: two errors that cancel somewhere have no one power. Near that bound the choice
+/// favours biases that came out large, and the power comes out a little low.
 ///
 /// ```
 /// use santa_posterior::check::bias::fit_power;
@@ -173,12 +174,10 @@ pub fn fit_power(biases: &[(f64, f64, f64)]) -> Option<Power> {
     /// Standard errors from which a logarithm makes sense.
     const CLEAR: f64 = 3.0;
     // The standard error of a logarithm is the relative one.
-    let points: Vec<(f64, f64, f64)> = biases
-        .iter()
-        .filter(|(_, b, error)| b.is_finite() && b.abs() > CLEAR * error)
-        .map(|(h, b, error)| (h.ln(), b.abs().ln(), (b / error).powi(2)))
-        .collect();
-    if points.len() < 2 {
+    let clear = || biases.iter().filter(|(_, b, error)| b.is_finite() && b.abs() > CLEAR * error);
+    let points: Vec<(f64, f64, f64)> =
+        clear().map(|(h, b, error)| (h.ln(), b.abs().ln(), (b / error).powi(2))).collect();
+    if points.len() < 2 || clear().any(|(_, b, _)| *b > 0.0) == clear().any(|(_, b, _)| *b < 0.0) {
         return None;
     }
     let sum = |of: &dyn Fn(&(f64, f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
@@ -240,6 +239,7 @@ mod tests {
     #[test]
     fn a_power_needs_two_clear_biases() {
         assert!(fit_power(&[(0.1, 1.0, 0.1), (0.2, 0.1, 0.1)]).is_none());
+        assert!(fit_power(&[(0.1, 1.0, 0.1), (0.2, -1.0, 0.1)]).is_none());
         let line = [(0.1, -0.1, 1e-3), (0.2, -0.2, 1e-3), (0.4, f64::NAN, 1e-3)];
         let fit = fit_power(&line).unwrap();
         assert!((fit.power - 1.0).abs() < 1e-9 && fit.error > 0.0);
