@@ -66,7 +66,7 @@ fn show(outcome: &Outcome, console: &Console) -> Result<()> {
     let mut summary = outcome.summary.clone();
     let hidden = summary.rows.len().saturating_sub(SHOWN);
     summary.rows.truncate(SHOWN);
-    console.result(&summary)?;
+    console.result(summary.to_string().trim_end())?;
     if hidden > 0 {
         console.result(format_args!("and {hidden} more, in summary.json"))?;
     }

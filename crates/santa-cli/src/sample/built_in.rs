@@ -55,11 +55,11 @@ fn covariance(dim: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Two unit Gaussians ten apart in every coordinate.
+/// Two unit Gaussians, one on each side of where the chains start.
 fn two(dim: usize) -> santa::Result<Mixture> {
-    const APART: f64 = 10.0;
-    let mut means = vec![0.0; dim];
-    means.extend(vec![APART; dim]);
+    const MEAN: f64 = 5.0;
+    let mut means = vec![-MEAN; dim];
+    means.extend(vec![MEAN; dim]);
     Mixture::new(dim, &[0.5, 0.5], &means, &[1.0, 1.0])
 }
 

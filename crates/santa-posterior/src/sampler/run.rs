@@ -74,7 +74,8 @@ pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
         }
     }
     let recorders = drawing.into_iter().map(|one| one.ready.recorder).collect();
-    Ok(Posterior { draws, statistics, tuning, recorders, plan, beta: settings.beta, complete })
+    let beta = settings.beta;
+    Ok(Posterior { draws, statistics, tuning, recorders, plan, beta, complete })
 }
 
 /// Chains as an earlier sitting has left them.
@@ -90,8 +91,7 @@ fn go_on<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
         let Member { potential, mut recorder, start, .. } = member;
         let stream = tuning.figures.stream + c as u32;
         let scales = tuning.scales.clone();
-        let mut walker =
-            Walker::new(settings, potential, scales, &start, tuning.figures.step, stream)?;
+        let mut walker = Walker::new(settings, potential, scales, &start, &tuning.figures, stream)?;
         let checkpoint = store.read_checkpoint(c)?;
         walker.chain_mut().restore(&checkpoint)?;
         walker.set_reference(&tuning.reference)?;

@@ -2,6 +2,7 @@
 
 use super::Sampler;
 use super::scales::Scales;
+use super::tuning::Figures;
 use super::whitened::Whitened;
 use crate::error::Result;
 use santa::dynamics::{Algorithm, Diffusion, Exploration, InitialMomentum, Metric, ThermostatMass};
@@ -40,7 +41,7 @@ pub struct Pace {
 }
 
 /// The dynamics of a run: Santa in whitened coordinates, or what was given.
-pub fn dynamics(settings: &Sampler, step: f64) -> Algorithm {
+pub fn dynamics(settings: &Sampler, figures: &Figures) -> Algorithm {
     match &settings.dynamics {
         Some(Algorithm::Santa(santa)) => {
             let mut santa = santa.clone();
@@ -52,8 +53,8 @@ pub fn dynamics(settings: &Sampler, step: f64) -> Algorithm {
         }
         Some(other) => other.clone(),
         None => Santa {
-            step: StepSize::paper(step * step, settings.friction),
-            beta: InverseTemperature::fixed(settings.beta),
+            step: StepSize::paper(figures.step * figures.step, settings.friction),
+            beta: InverseTemperature::fixed(figures.beta),
             exploration: Exploration::Always,
             metric: Metric::Identity,
             diffusion: Diffusion::MatchFriction,
@@ -72,13 +73,13 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
         potential: P,
         scales: Scales<F>,
         theta: &[F],
-        step: f64,
+        figures: &Figures,
         stream: u32,
     ) -> Result<Self> {
         let z = scales.to_z(theta);
         let potential = Whitened::new(potential, scales)?;
         let target = potential.target().clone();
-        let stepper = Stepper::new(dynamics(settings, step), &target, settings.seed, stream)?;
+        let stepper = Stepper::new(dynamics(settings, figures), &target, settings.seed, stream)?;
         let moving = (target.layout().segments().iter().enumerate())
             .filter(|(i, _)| !target.settings(*i).frozen)
             .map(|(_, segment)| segment.range().len())

@@ -84,6 +84,7 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
         loop {
             stage += 1;
             figures.stream = stage * MAX_CHAINS;
+            figures.beta = figures.corrected(settings.beta, settings.friction);
             let name = Stage::WarmingUp(number as u32 + 1);
             let outcome = window(settings, &mut seats, &scales, &figures, draws, name, watch);
             let windows = match outcome {
@@ -141,11 +142,13 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
 ) -> Result<(Tuning<F>, AllReady<F, P, R>)> {
     /// Steps between two looks at whether to stop.
     const STRIDE: u64 = 50;
+    let thin = settings.thin.unwrap_or(1);
+    let figures = Figures { thin, beta: settings.beta, ..Figures::default() };
     let mut ready = Vec::with_capacity(members.len());
     for (c, member) in members.into_iter().enumerate() {
         let Member { potential, recorder, start, .. } = member;
         let walker =
-            Walker::new(settings, potential, Scales::Identity, &start, f64::NAN, c as u32)?;
+            Walker::new(settings, potential, Scales::Identity, &start, &figures, c as u32)?;
         ready.push(Ready { walker, recorder });
     }
     each(&mut ready, |c, ready| {
@@ -169,7 +172,6 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
     for ready in &mut ready {
         ready.walker.set_reference(&reference)?;
     }
-    let figures = Figures { thin: settings.thin.unwrap_or(1), ..Figures::default() };
     Ok((Tuning { scales: Scales::Identity, reference, figures }, ready))
 }
 
@@ -253,7 +255,7 @@ fn window<F: Real, P: Potential<F> + Send, R: Send>(
         let potential = seat.potential.take().expect("a potential between windows");
         let stream = figures.stream + c as u32;
         let mut walker =
-            Walker::new(settings, potential, scales.clone(), &seat.theta, figures.step, stream)?;
+            Walker::new(settings, potential, scales.clone(), &seat.theta, figures, stream)?;
         let mut moments = Moments::new(seat.theta.len(), dense);
         let mut temperatures = Vec::with_capacity(draws as usize);
         let mut theta = seat.theta.clone();
@@ -326,7 +328,7 @@ fn noise<F: Real, P: Potential<F> + Send, R: Send>(
         let potential = seat.potential.take().expect("a potential between windows");
         let stream = figures.stream + c as u32;
         let mut walker =
-            Walker::new(settings, potential, scales.clone(), &seat.theta, figures.step, stream)?;
+            Walker::new(settings, potential, scales.clone(), &seat.theta, figures, stream)?;
         **found = walker.gradient_noise(settings)?;
         seat.potential = Some(walker.into_potential());
         Ok(())
