@@ -162,8 +162,8 @@ fn network(options: &Options, problem: &Value) -> Outcome<()> {
     let model = || -> Outcome<Classifier<f32>> {
         Ok(Classifier::new(&architecture, train.clone(), Prior::gaussian(precision))?)
     };
-    let theta = reordered(&start, &layers);
-    let per_step = options.batch;
+    // Weights by rows of the input, as ours.
+    let theta: Vec<f32> = start.iter().map(|x| *x as f32).collect();
     let dynamics: Algorithm = Santa {
         step: StepSize::heavy_ball(options.step, 0.9),
         beta: InverseTemperature::temperature(temperature),
@@ -176,7 +176,7 @@ fn network(options: &Options, problem: &Value) -> Outcome<()> {
         draws: MANY,
         warm_up: 0,
         thin: Some(options.thin.unwrap_or(10)),
-        batch_size: per_step,
+        batch_size: options.batch,
         sampling: Sampling::ShuffledEpochs,
         beta: 1.0 / temperature,
         dynamics: Some(dynamics),
@@ -225,22 +225,6 @@ impl Recorder<f32, Classifier<f32>> for Predictions {
         out[logs.len()] = -model.evaluate(theta, &self.likelihood)?.nll;
         Ok(())
     }
-}
-
-/// From weights by rows of the input to ours, by rows of the output.
-fn reordered(start: &[f64], layers: &[usize]) -> Vec<f32> {
-    let mut theta = Vec::with_capacity(start.len());
-    let mut at = 0;
-    for pair in layers.windows(2) {
-        let (inputs, outputs) = (pair[0], pair[1]);
-        for o in 0..outputs {
-            theta.extend((0..inputs).map(|i| start[at + i * outputs + o] as f32));
-        }
-        at += inputs * outputs;
-        theta.extend(start[at..at + outputs].iter().map(|x| *x as f32));
-        at += outputs;
-    }
-    theta
 }
 
 fn write<F, R>(
