@@ -19,9 +19,6 @@ import blackjax  # noqa: E402
 import blackjax.sgmcmc.gradients as estimators  # noqa: E402
 import sgmcmcjax.kernels as kernels  # noqa: E402
 
-BLACKJAX = ("sgld", "sgldCV", "sghmc", "sghmcCV", "sgnht", "sgnhtCV", "csgld", "nuts")
-SGMCMCJAX = ("sgld", "sgldCV", "psgld", "baoab", "sghmc", "sghmcCV", "sgnht", "sgnhtCV")
-
 
 class Model:
     """Densities of a problem, in JAX; `position` is what the samplers move.
@@ -129,7 +126,8 @@ class Runner:
 
             return lax.scan(draw, carry, None, length=self.chunk)
 
-        self.init = jax.jit(jax.vmap(init, (0, None)))
+        # Not compiled: XLA would fold the whole data into a constant, slowly.
+        self.init = jax.vmap(init, (0, None))
         self.chain = jax.jit(jax.vmap(chain, (0, None, None)))
 
     def start(self, relative_step):
@@ -175,15 +173,6 @@ def blackjax_kernel(model, job):
     if kind == "sgld":
         algorithm = blackjax.sgld(gradient)
         return (lambda key, step: model.start), advance_with(algorithm.step), lambda s: s
-    if kind == "csgld":
-        # Energies of one batch, from the mode's down by its spread; zeta as in BlackJAX's example.
-        value = estimators.logdensity_estimator(model.logprior, each, n)
-        gap = float(model.problem.d)
-        least = -float(model.logdensity(model.start)) - 50 * gap
-        algorithm = blackjax.csgld(value, gradient, zeta=1.0, num_partitions=200,
-                                   energy_gap=gap, min_energy=least)
-        move = advance_with(lambda k, s, b, step: algorithm.step(k, s, b, step, 1e-3))
-        return (lambda key, step: algorithm.init(model.start)), move, lambda s: s.position
     if kind == "sghmc":
         leaps = job.get("leaps", 10)
 
@@ -225,20 +214,22 @@ def nuts_kernel(model):
 def sgmcmcjax_kernel(model, job):
     """The kernels are built once; their schedule reads the step that is being traced."""
     sampler, friction = job["sampler"], job.get("friction", 0.01)
-    common = (model.loglikelihood, model.logprior, (model.x, model.y), job["batch"])
+    common = dict(loglikelihood=model.loglikelihood, logprior=model.logprior,
+                  data=(model.x, model.y), batch_size=job["batch"])
     if sampler == "baoab":
         # Friction per unit of time in it, per step in the others.
         def build(step):
             h = jnp.sqrt(step)
-            return kernels.build_baoab_kernel(h, *common, gamma=friction / h)
+            return kernels.build_baoab_kernel(h, **common, gamma=friction / h)
 
     else:
         traced = {}
-        centre = (model.start,) if sampler.endswith("CV") else ()
+        if sampler.endswith("CV"):
+            common["centering_value"] = model.start
         extra = {"sgld": {}, "psgld": {}, "sgnht": {"a": friction},
                  "sghmc": {"alpha": friction, "L": job.get("leaps", 10)}}[sampler.removesuffix("CV")]
         make = getattr(kernels, f"build_{sampler}_kernel")
-        triple = make(lambda i: traced["step"], *common, *centre, **extra)
+        triple = make(lambda i: traced["step"], **common, **extra)
 
         def build(step):
             traced["step"] = step

@@ -21,10 +21,12 @@ from jax import random  # noqa: E402
 import measure  # noqa: E402
 import problems  # noqa: E402
 
-CHAINS = 2
+# Many, since a product with a matrix costs little more than one with a vector.
+CHAINS = 16
 STEPS = (0.9, 0.7, 0.5, 0.35, 0.25)
 LEAST_ACCEPTANCE = 0.75
-PILOT = 10
+PILOT = 5
+BURN_IN_PART = 20
 
 
 def main(folder, seconds):
@@ -41,30 +43,30 @@ def main(folder, seconds):
         return likelihood - 0.5 * problem.prior_precision * theta @ theta
 
     @jax.jit
-    def step(key, state, size):
-        state, info = blackjax.nuts(logdensity, size, jnp.ones(problem.d)).step(key, state)
-        return state, info.acceptance_rate, info.num_integration_steps
+    def step(key, states, size):
+        kernel = blackjax.nuts(logdensity, size, jnp.ones(problem.d))
+        states, info = jax.vmap(kernel.step)(random.split(key, CHAINS), states)
+        return states, jnp.mean(info.acceptance_rate), jnp.max(info.num_integration_steps)
 
-    keys = random.split(random.key(problems.SEED), CHAINS)
-    # Spread like the Laplace approximation, so that there is nothing to forget.
-    states = [blackjax.nuts.init(random.normal(key, (problem.d,)), logdensity) for key in keys]
+    key = random.key(problems.SEED)
+    # Spread like the Laplace approximation, so that there is little to forget.
+    first = random.normal(key, (CHAINS, problem.d))
+    states = jax.vmap(lambda z: blackjax.nuts.init(z, logdensity))(first)
     for size in STEPS:
         rates = []
         for i in range(PILOT):
-            states[0], rate, _ = step(random.fold_in(keys[0], i), states[0], size)
+            states, rate, _ = step(random.fold_in(key, i), states, size)
             rates.append(float(rate))
         if np.mean(rates) >= LEAST_ACCEPTANCE:
             break
-    draws, leaps, i, begun = [[] for _ in keys], 0, PILOT, time.perf_counter()
+    draws, leaps, begun = [], 0, time.perf_counter()
     while time.perf_counter() - begun < seconds:
-        for c, key in enumerate(keys):
-            states[c], _, n = step(random.fold_in(key, i), states[c], size)
-            draws[c].append(np.asarray(states[c].position))
-            leaps += int(n)
-        i += 1
+        states, _, n = step(random.fold_in(key, PILOT + len(draws)), states, size)
+        draws.append(np.asarray(states.position))
+        leaps += int(n)
     elapsed = time.perf_counter() - begun
-    theta = np.asarray(start) + np.asarray(draws) @ np.asarray(root).T
-    theta = theta[:, theta.shape[1] // 20 :]
+    chains = np.stack(draws, axis=1)[:, len(draws) // BURN_IN_PART :]
+    theta = np.asarray(start) + chains @ np.asarray(root).T
     q = measure.quantities(problem, theta)
     data = arviz.convert_to_dataset({"q": q})
     ess, rhat = arviz.ess(data)["q"].values, arviz.rhat(data)["q"].values

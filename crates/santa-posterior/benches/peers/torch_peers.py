@@ -9,8 +9,6 @@ import posteriors  # noqa: E402
 import torch  # noqa: E402
 from torch.nn.functional import cross_entropy, log_softmax, softplus  # noqa: E402
 
-SAMPLERS = ("sgld", "sghmc", "sgnht")
-
 
 class Runner:
     """Like that of `jax_peers`."""
