@@ -28,6 +28,8 @@ import problems
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHAINS = 2
+# Seconds that a chain waits for the other one to be compiled, before it takes it for dead.
+PATIENCE = 300
 # Draws kept of a chain.
 KEEP = 10_000
 # Steps of SGLD, times the largest curvature; samplers with momentum take the square root.
@@ -94,7 +96,7 @@ def worker(folder, job, steps, seconds, chains, seed, processors, barrier, out):
         if job["problem"] == "network":
             thin = max(thin, 20)
         runner.start(step)
-        barrier.wait()
+        barrier.wait(PATIENCE)
         parts, begun = [], time.perf_counter()
         while time.perf_counter() - begun < seconds:
             parts.append(runner.run(thin))
@@ -132,8 +134,6 @@ def sample(work, job, steps, seconds, mode):
             process.start()
         for process in processes:
             process.join()
-            if process.exitcode != 0:
-                barrier.abort()
         for index, step in enumerate(steps):
             row = dict(who=job["peer"], **{k: v for k, v in job.items() if k != "peer"},
                        step=step, mode=mode)
@@ -182,7 +182,8 @@ def tune(options):
             if options.samplers and sampler not in options.samplers:
                 continue
             for job in jobs(problem, peer, sampler, options.whitened):
-                for row in sample(options.work, job, steps_of(job), options.seconds, "processes"):
+                steps = options.steps or steps_of(job)
+                for row in sample(options.work, job, steps, options.seconds, "processes"):
                     measure.append(record, row)
                     show(row)
     choose(options, record)
@@ -215,6 +216,8 @@ def key(row):
 def run(options):
     """The chosen settings and ours, each for the same time."""
     record = options.work / "results.jsonl"
+    if not options.settings.exists():
+        sys.exit(f"no {options.settings}; make it with `peers.py tune`")
     for problem in options.problems:
         if options.ours:
             for row in ours(options.work, problem, options.ours, options.seconds):
@@ -299,6 +302,7 @@ def main():
     parser.add_argument("--problems", nargs="*", default=problems.NAMES, choices=problems.NAMES)
     parser.add_argument("--peers", nargs="*", default=list(SAMPLERS), choices=list(SAMPLERS))
     parser.add_argument("--samplers", nargs="*", help="only these")
+    parser.add_argument("--steps", nargs="*", type=float, help="tune over these only")
     parser.add_argument("--modes", nargs="*", default=["vmap", "processes"])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--temperature", type=float, default=1.0, help="of the network's posterior")
