@@ -9,7 +9,7 @@ import numpy as np
 BURN_IN = 0.2
 
 
-def quantities(problem, draws, whole_likelihood=True):
+def quantities(problem, draws):
     """(chains, draws, quantities) of the draws that a program leaves behind."""
     if problem.kind == "network":
         return draws
@@ -80,7 +80,7 @@ def admissible(row):
         return False
     if "bias_rms" not in row:
         return True
-    noise = 2 / row["ess_median"] ** 0.5
+    noise = 1 / row["ess_median"] ** 0.5
     return row["bias_rms"] <= BOUND + noise and row["sd_ratio_rms"] <= BOUND + noise / 2**0.5
 
 
