@@ -111,8 +111,15 @@ class Runner:
         self.chunk = {True: 5}.get(self.network or sampler == "nuts", 200)
         self.gradients_per_step = job.get("leaps", 1) if sampler.startswith("sghmc") else 1
         self.step = jnp.float32(0)
-        make = blackjax_kernel if job["peer"] == "blackjax" else sgmcmcjax_kernel
-        init, advance, position = make(self.model, job)
+        self.job = job
+        # SGMCMCJax's thermostat keeps what it has traced, and with it the step.
+        self.one_step_only = job["peer"] == "sgmcmcjax" and sampler.startswith("sgnht")
+        if not self.one_step_only:
+            self.compile(None)
+
+    def compile(self, step):
+        make = blackjax_kernel if self.job["peer"] == "blackjax" else sgmcmcjax_kernel
+        init, advance, position = make(self.model, self.job, step)
 
         def chain(carry, step, thin):
             def draw(carry, _):
@@ -132,7 +139,10 @@ class Runner:
 
     def start(self, relative_step):
         """`relative_step` is that of SGLD times the largest curvature (2 is the limit)."""
-        self.step = jnp.float32(relative_step / self.model.scale())
+        step = jnp.float32(relative_step / self.model.scale())
+        if self.one_step_only and step != self.step:
+            self.compile(float(step))
+        self.step = step
         keys = random.split(random.key(self.seed, impl=PRNG), self.chains)
         states = self.init(keys, self.step)
         self.carry = (keys, jnp.zeros(self.chains, int), states)
@@ -149,7 +159,7 @@ class Runner:
 PRNG = "rbg"
 
 
-def blackjax_kernel(model, job):
+def blackjax_kernel(model, job, _):
     """`step` is SGLD's; those with momentum take its square root, and friction per step."""
     n, batch, friction = model.problem.n, job.get("batch"), job.get("friction", 0.01)
     sampler = job["sampler"]
@@ -211,8 +221,8 @@ def nuts_kernel(model):
     return init, advance, lambda s: s.position
 
 
-def sgmcmcjax_kernel(model, job):
-    """The kernels are built once; their schedule reads the step that is being traced."""
+def sgmcmcjax_kernel(model, job, fixed):
+    """The kernels are built once; their schedule reads the step that is being traced, or is fixed."""
     sampler, friction = job["sampler"], job.get("friction", 0.01)
     common = dict(loglikelihood=model.loglikelihood, logprior=model.logprior,
                   data=(model.x, model.y), batch_size=job["batch"])
@@ -229,7 +239,7 @@ def sgmcmcjax_kernel(model, job):
         extra = {"sgld": {}, "psgld": {}, "sgnht": {"a": friction},
                  "sghmc": {"alpha": friction, "L": job.get("leaps", 10)}}[sampler.removesuffix("CV")]
         make = getattr(kernels, f"build_{sampler}_kernel")
-        triple = make(lambda i: traced["step"], **common, **extra)
+        triple = make(fixed or (lambda i: traced["step"]), **common, **extra)
 
         def build(step):
             traced["step"] = step
