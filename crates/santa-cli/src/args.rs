@@ -54,7 +54,7 @@ pub enum Command {
     /// Run experiments with several optimizers, settings and seeds; one table, one report
     Compare(Compare),
     /// Draw from a posterior: a built-in density, a regression on a CSV file, or a network's
-    Sample(Sample),
+    Sample(Box<Sample>),
     /// Search settings, chosen on validation data
     Sweep(Sweep),
     /// Try weights on a data set

@@ -98,7 +98,7 @@ fn the_tuned_sampler_is_calibrated_with_minibatches() {
                 descent: 300,
                 ..Sampler::seeded(u64::from(s))
             };
-            let names = Parameters::of(posterior.target());
+            let names = Parameters::of(Potential::<f64>::target(posterior));
             let start = vec![0.5; DIM];
             let members =
                 sampler.members(|_| Member::new(posterior.clone(), names.clone(), start.clone()));
