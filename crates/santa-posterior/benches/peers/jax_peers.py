@@ -64,7 +64,8 @@ class Model:
         self.loglikelihood = loglikelihood
 
     def network_quantities(self, w):
-        logits = forward(w, self.shown).ravel()
+        logits = forward(w, self.shown)
+        logits = (logits - logits.mean(axis=1, keepdims=True)).ravel()
         scores = jax.nn.log_softmax(forward(w, self.judged))
         score = jnp.mean(jnp.take_along_axis(scores, self.labels[:, None], axis=1))
         return jnp.append(logits, score)

@@ -72,7 +72,8 @@ class Runner:
         if self.problem.kind != "network":
             return params["w"].numpy().copy()
         with torch.no_grad():
-            logits = forward(params, self.shown).ravel()
+            logits = forward(params, self.shown)
+            logits = (logits - logits.mean(dim=1, keepdim=True)).ravel()
             scores = log_softmax(forward(params, self.judged), dim=1)
             score = scores.gather(1, self.labels[:, None]).mean()
         return np.append(logits.numpy(), score.numpy())
