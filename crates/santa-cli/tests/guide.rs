@@ -149,7 +149,7 @@ fn every_mark_is_known() {
     for page in Page::all() {
         for block in page.all_blocks().iter().filter(|block| !block.mark.is_empty()) {
             let known = match block.language.as_str() {
-                "toml" => block.mark.starts_with("part of "),
+                "toml" => block.mark == "request" || block.mark.starts_with("part of "),
                 "sh" => block.mark == "run" || block.mark.starts_with("run, "),
                 "text" => ["output", "output, about"].contains(&block.mark.as_str()),
                 _ => false,
