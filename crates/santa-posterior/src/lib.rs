@@ -10,6 +10,7 @@
 //! | [`regression`] | linear, logistic and robust regression as fast potentials, from a CSV file or from slices |
 //! | [`predict`] | posterior predictive probabilities, calibration, and how sure a prediction is |
 //! | [`check`] | simulation-based calibration, the joint-distribution test, an exact reference sampler |
+//! | [`arviz`] | draws as a Zarr store that ArviZ opens |
 //! | [`error`] | what can go wrong |
 
 pub mod arviz;

@@ -5,7 +5,9 @@ use santa::noise::{Purpose, Stream};
 use santa::potential::analytic::{LinearRegression, LogisticRegression};
 use santa::potential::{ControlVariate, from_fn};
 use santa::{Schedule, StepSize};
-use santa_posterior::sampler::{Cycles, Member, Metric, Parameters, Sampler, Stage, Watch};
+use santa_posterior::sampler::{
+    Cycles, Member, Metric, Parameters, Quiet, Sampler, Stage, Watch,
+};
 use santa_posterior::store::Format;
 use santa_posterior::{Draws, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,6 +145,26 @@ fn an_interrupted_run_goes_on_to_the_same_draws_whatever_the_threads() {
         assert_eq!(more.draws.len(), 800);
         assert_eq!(more.draws.draw(2, 699), whole.draws.draw(2, 699));
     }
+}
+
+#[test]
+fn a_crash_between_a_part_and_its_checkpoint_costs_nothing() {
+    let model = linear();
+    let sampler = Sampler { chains: 2, draws: 300, warm_up: 40, ..Sampler::seeded(4) };
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(folder.path(), Format::Parquet);
+    let run = |watch: &dyn Watch| sampler.run_watched(members(&sampler, &model), Some(&store), watch);
+    assert!(!run(&After(AtomicU64::new(200))).unwrap().complete);
+    let checkpoint = folder.path().join("chain-1/checkpoint.safetensors");
+    let early = std::fs::read(&checkpoint).unwrap();
+    let whole = run(&Quiet).unwrap();
+
+    // Parts are there that the checkpoint has not counted, and the next sitting ends elsewhere.
+    std::fs::write(&checkpoint, early).unwrap();
+    assert!(!run(&After(AtomicU64::new(20))).unwrap().complete);
+    let again = run(&Quiet).unwrap();
+    assert_eq!(again.draws, whole.draws);
+    assert_eq!(again.statistics, whole.statistics);
 }
 
 #[test]

@@ -40,7 +40,7 @@ PSGLD_GRID = tuple(step * 100 for step in GRID)
 NUTS_GRID = (0.2, 0.4, 0.8)
 BATCHES = (100, 1000)
 FRICTIONS = (0.01, 0.1)
-LEAPS = (10, 100)
+LEAPS = (10,)
 SAMPLERS = {
     "blackjax": ("sgld", "sgldCV", "sghmc", "sghmcCV", "sgnht", "sgnhtCV", "nuts"),
     "sgmcmcjax": ("sgld", "sgldCV", "psgld", "baoab", "sghmc", "sghmcCV", "sgnht", "sgnhtCV"),
@@ -59,8 +59,9 @@ def jobs(problem, peer, sampler, whitened):
     if sampler == "nuts":
         grids = {}
     elif sampler.startswith("sghmc") and peer != "posteriors":
-        # The momentum is drawn anew after so many leaps, which is friction enough.
-        grids["leaps"] = LEAPS[:1] if network else LEAPS
+        # The momentum is drawn anew after so many leaps. Their Euler steps need friction besides.
+        grids["leaps"] = LEAPS
+        grids["friction"] = FRICTIONS[:1] if network else FRICTIONS
     elif sampler.removesuffix("CV") in ("sghmc", "sgnht", "baoab"):
         grids["friction"] = FRICTIONS[:1] if network else FRICTIONS
     for values in itertools.product(*grids.values()):

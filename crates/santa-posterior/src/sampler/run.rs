@@ -98,6 +98,7 @@ fn go_on<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
         recorder.restore(&checkpoint)?;
         let mut one = Drawing::new(Ready { walker, recorder });
         one.made = checkpoint.meta(DRAWS)?;
+        store.forget_after(c, one.made)?;
         drawing.push(one);
     }
     Ok((tuning, drawing))

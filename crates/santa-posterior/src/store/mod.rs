@@ -178,7 +178,17 @@ impl Store {
         Ok(write_whole(self.part_path(chain, first), &bytes)?)
     }
 
-    /// Reads all parts, as far as the checkpoints count them.
+    /// Removes the parts of a chain from draw `made` on, which no checkpoint counts: a crash came
+    /// between the two. They will be made again.
+    pub(crate) fn forget_after(&self, chain: usize, made: u64) -> Result<()> {
+        for first in self.parts(chain)?.into_iter().filter(|first| *first >= made) {
+            let path = self.part_path(chain, first);
+            fs::remove_file(&path).map_err(Error::io("removing", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Reads all parts.
     pub(crate) fn read_into(&self, draws: &mut Draws, statistics: &mut Draws) -> Result<()> {
         for chain in 0..draws.chains() {
             for first in self.parts(chain)? {
