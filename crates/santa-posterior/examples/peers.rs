@@ -104,7 +104,8 @@ fn logistic(options: &Options, problem: &Value) -> Outcome<()> {
     let design = Design::new(names, &x, false, Scaling::Original)?;
     let model = Regression::<f32>::new(design, &y, Family::logistic(), Prior::gaussian(precision))?;
     let laplace = model.laplace()?;
-    let scales = Scales::<f64>::dense(&laplace.mode, &laplace.covariance())?;
+    let scales = Scales::<f32>::dense(&laplace.mode, &laplace.covariance())?;
+    let start: Vec<f32> = laplace.mode.iter().map(|x| *x as f32).collect();
     let model = model.with_anchor(&laplace.mode)?;
     let sampler = Sampler {
         chains: options.chains,
@@ -117,7 +118,7 @@ fn logistic(options: &Options, problem: &Value) -> Outcome<()> {
     };
     let names = Parameters::named((0..d).map(|i| format!("theta[{i}]")));
     let members = sampler.members(|_| {
-        Member::new(model.clone(), names.clone(), laplace.mode.clone()).with_scales(scales.clone())
+        Member::new(model.clone(), names.clone(), start.clone()).with_scales(scales.clone())
     });
     let until = Until(started + Duration::from_secs_f64(options.seconds));
     let posterior = sampler.run_watched(members, None, &until)?;

@@ -22,6 +22,7 @@ mod parallel;
 pub mod predict;
 pub mod regression;
 pub mod sampler;
+mod special;
 pub mod store;
 
 pub use draws::Draws;

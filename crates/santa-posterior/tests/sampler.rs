@@ -5,9 +5,7 @@ use santa::noise::{Purpose, Stream};
 use santa::potential::analytic::{LinearRegression, LogisticRegression};
 use santa::potential::{ControlVariate, from_fn};
 use santa::{Schedule, StepSize};
-use santa_posterior::sampler::{
-    Cycles, Member, Metric, Parameters, Quiet, Sampler, Stage, Watch,
-};
+use santa_posterior::sampler::{Cycles, Member, Metric, Parameters, Quiet, Sampler, Stage, Watch};
 use santa_posterior::store::Format;
 use santa_posterior::{Draws, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,7 +151,8 @@ fn a_crash_between_a_part_and_its_checkpoint_costs_nothing() {
     let sampler = Sampler { chains: 2, draws: 300, warm_up: 40, ..Sampler::seeded(4) };
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(folder.path(), Format::Parquet);
-    let run = |watch: &dyn Watch| sampler.run_watched(members(&sampler, &model), Some(&store), watch);
+    let run =
+        |watch: &dyn Watch| sampler.run_watched(members(&sampler, &model), Some(&store), watch);
     assert!(!run(&After(AtomicU64::new(200))).unwrap().complete);
     let checkpoint = folder.path().join("chain-1/checkpoint.safetensors");
     let early = std::fs::read(&checkpoint).unwrap();

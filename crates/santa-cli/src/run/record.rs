@@ -1,6 +1,8 @@
 //! What a run writes down: a line of `metrics.jsonl` for each event, and `summary.json` at its end.
 //! Names of fields are part of the interface.
 
+pub use santa_posterior::predict::Bin;
+
 use santa::Stage;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -196,18 +198,6 @@ pub struct Calibration {
     pub expected_error: f64,
     /// Equal intervals of confidence from 0 to 1; empty ones are there with a count of 0.
     pub bins: Vec<Bin>,
-}
-
-/// Predictions of about one confidence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Bin {
-    /// How many.
-    pub count: u64,
-    /// Mean probability of the predicted class.
-    #[serde(deserialize_with = "null_is_nan")]
-    pub confidence: f64,
-    /// Share that was right.
-    pub accuracy: f64,
 }
 
 /// `summary.json`: written when a run is done.

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use santa::Potential;
 use santa::noise::{Purpose, Stream};
 use santa::potential::analytic::{DoubleWell, Gaussian, Mixture, Rosenbrock, Wavy};
-use santa_posterior::sampler::{Member, Parameters, Sampler};
+use santa_posterior::sampler::{Member, Parameters};
 
 /// The built-in densities, with what they are.
 pub const DENSITIES: [(&str, &str); 5] = [
@@ -68,26 +68,14 @@ fn sample<P: Potential<f64> + Clone + Send>(
     request: &Request,
     context: &Context<'_>,
 ) -> Result<Outcome> {
-    let settings = &request.sampler;
-    let seed = settings.seed.unwrap_or(context.seed);
-    let defaults = Sampler::seeded(seed);
-    let sampler = Sampler {
-        chains: settings.chains.unwrap_or(defaults.chains),
-        draws: settings.draws.unwrap_or(defaults.draws),
-        warm_up: settings.warm_up.unwrap_or(defaults.warm_up),
-        thin: settings.thin,
-        beta: 1.0 / settings.temperature.unwrap_or(1.0),
-        metric: settings.metric.unwrap_or_default(),
-        largest_step: settings.largest_step.unwrap_or(defaults.largest_step),
-        ..defaults
-    };
+    let sampler = request.sampler.sampler(context.seed);
     let dim = potential.target().dim();
     let recorder = Parameters::of(potential.target());
     /// How far apart the chains start.
     const SPREAD: f64 = 5.0;
     let members = sampler.members(|chain| {
         let mut start = vec![0.0; dim];
-        Stream::new(seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut start);
+        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut start);
         start.iter_mut().for_each(|x| *x *= SPREAD);
         Member::new(potential.clone(), recorder.clone(), start)
     });

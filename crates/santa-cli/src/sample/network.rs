@@ -101,55 +101,45 @@ fn sample<F: Scalar>(
         ("dynamics".into(), experiment.optimizer.name.clone()),
     ];
     let title = format!("The posterior of {}", experiment.name);
+    // Every chain has a model of its own, with data of its own.
     let load = || context.library.load(&experiment.data);
-    match load()? {
-        Parts::Images(first) => {
-            let mut first = Some(first);
-            let mut members = Vec::new();
-            for chain in 0..sampler.chains {
-                let parts = match first.take() {
-                    Some(parts) => parts,
-                    None => match load()? {
-                        Parts::Images(parts) => parts,
-                        Parts::Music(_) => return Err(changed()),
-                    },
-                };
-                let (train, rest) = parts.take_apart();
-                let model = classifier::<F>(experiment, train)?;
-                let start = model.initial(experiment.seed, chain).to_vec();
-                let model = ImageModel::new(model, rest);
-                let recorder = Predictions::new(&model)?;
-                members.push(Member::new(model, recorder, start));
-            }
-            facts.push(("parameters".into(), members[0].start.len().to_string()));
-            Ok(draw(sampler, members, title, facts, context)?.1)
-        }
-        Parts::Music(first) => {
-            let mut first = Some(first);
-            let mut members = Vec::new();
-            let experiment::Model::Gru { initialisation, .. } = &experiment.model else {
-                return Err(changed());
-            };
-            for chain in 0..sampler.chains {
-                let parts = match first.take() {
-                    Some(parts) => parts,
-                    None => match load()? {
-                        Parts::Music(parts) => parts,
-                        Parts::Images(_) => return Err(changed()),
-                    },
-                };
-                let (train, rest) = parts.take_apart();
-                let model = sequence_model::<F>(experiment, train)?;
-                let architecture = model.gru().architecture();
-                let start = architecture.initial(*initialisation, experiment.seed, chain)?.to_vec();
-                let model = MusicModel::new(model, rest);
-                let recorder = Predictions::new(&model)?;
-                members.push(Member::new(model, recorder, start));
-            }
-            facts.push(("parameters".into(), members[0].start.len().to_string()));
-            Ok(draw(sampler, members, title, facts, context)?.1)
-        }
+    if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
+        let members = members(&sampler, &mut facts, |chain| {
+            let Parts::Music(parts) = load()? else { return Err(changed()) };
+            let (train, rest) = parts.take_apart();
+            let model = sequence_model::<F>(experiment, train)?;
+            let architecture = model.gru().architecture();
+            let start = architecture.initial(*initialisation, experiment.seed, chain)?.to_vec();
+            Ok((MusicModel::new(model, rest), start))
+        })?;
+        return Ok(draw(sampler, members, title, facts, context)?.1);
     }
+    let members = members(&sampler, &mut facts, |chain| {
+        let Parts::Images(parts) = load()? else { return Err(changed()) };
+        let (train, rest) = parts.take_apart();
+        let model = classifier::<F>(experiment, train)?;
+        let start = model.initial(experiment.seed, chain).to_vec();
+        Ok((ImageModel::new(model, rest), start))
+    })?;
+    Ok(draw(sampler, members, title, facts, context)?.1)
+}
+
+/// The chains, from models and where they start.
+fn members<F: Scalar, M: Model<F> + Send>(
+    sampler: &Sampler,
+    facts: &mut Vec<(String, String)>,
+    mut make: impl FnMut(u32) -> Result<(M, Vec<F>)>,
+) -> Result<Vec<Member<F, M, Predictions>>> {
+    let mut members = Vec::new();
+    for chain in 0..sampler.chains {
+        let (model, start) = make(chain)?;
+        if chain == 0 {
+            facts.push(("parameters".into(), start.len().to_string()));
+        }
+        let recorder = Predictions::new(&model)?;
+        members.push(Member::new(model, recorder, start));
+    }
+    Ok(members)
 }
 
 fn changed() -> Failure {

@@ -44,20 +44,11 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
     request.refuse_others("a regression", &OPTIONS)?;
     let (regression, facts) = read(request)?;
     let settings = &request.sampler;
-    let seed = settings.seed.unwrap_or(context.seed);
     let n = regression.target().data_size().get() as usize;
     let dim = regression.target().dim();
-    let defaults = Sampler::seeded(seed);
     let sampler = Sampler {
-        chains: settings.chains.unwrap_or(defaults.chains),
-        draws: settings.draws.unwrap_or(defaults.draws),
-        warm_up: settings.warm_up.unwrap_or(defaults.warm_up),
-        thin: settings.thin,
         batch_size: settings.batch.unwrap_or(if n <= ALL_UP_TO { n } else { BATCH }),
-        beta: 1.0 / settings.temperature.unwrap_or(1.0),
-        metric: settings.metric.unwrap_or_default(),
-        largest_step: settings.largest_step.unwrap_or(defaults.largest_step),
-        ..defaults
+        ..settings.sampler(context.seed)
     };
 
     // The mode and the curvature there: the anchor of the minibatches, where to start, how wide.
@@ -85,7 +76,7 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         /// Wider than the posterior, so that chains that agree have come from different sides.
         const SPREAD: f64 = 2.0;
         let mut xi = vec![0.0; dim];
-        Stream::new(seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut xi);
+        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut xi);
         xi.iter_mut().for_each(|x| *x *= SPREAD);
         let member = Member::new(regression.clone(), recorder.clone(), laplace.draw(&xi));
         match &scales {

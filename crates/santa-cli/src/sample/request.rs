@@ -3,7 +3,7 @@
 use crate::args;
 use crate::failure::{Failure, Result};
 use crate::nearest;
-use santa_posterior::sampler::Metric;
+use santa_posterior::sampler::{Metric, Sampler};
 use santa_posterior::store::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,25 @@ pub struct Settings {
     pub draws_per_cycle: Option<u64>,
     /// How draws are written.
     pub format: Option<Format>,
+}
+
+impl Settings {
+    /// The sampler that is asked for, of models whose scales and step the warm-up finds.
+    pub fn sampler(&self, seed: u64) -> Sampler {
+        let seed = self.seed.unwrap_or(seed);
+        let defaults = Sampler::seeded(seed);
+        Sampler {
+            chains: self.chains.unwrap_or(defaults.chains),
+            draws: self.draws.unwrap_or(defaults.draws),
+            warm_up: self.warm_up.unwrap_or(defaults.warm_up),
+            thin: self.thin,
+            batch_size: self.batch.unwrap_or(defaults.batch_size),
+            beta: 1.0 / self.temperature.unwrap_or(1.0),
+            metric: self.metric.unwrap_or_default(),
+            largest_step: self.largest_step.unwrap_or(defaults.largest_step),
+            ..defaults
+        }
+    }
 }
 
 impl Request {

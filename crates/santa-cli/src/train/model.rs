@@ -147,7 +147,7 @@ impl<F: Scalar> Model<F> for ImageModel<F> {
     fn calibration(&self, average: &Average, part: Part, pooling: Pooling) -> Option<Calibration> {
         let Average::Classes(average) = average else { return None };
         let examples = self.examples(part).ok()?;
-        Some(calibrate(&average.probabilities(pooling)?, examples.labels()))
+        calibrate(&average.probabilities(pooling)?, examples.labels())
     }
 }
 

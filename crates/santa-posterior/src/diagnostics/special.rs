@@ -1,5 +1,7 @@
 //! Quantiles of the normal and of the beta law.
 
+use crate::special::incomplete_beta;
+
 /// Inverse of the normal distribution function, to about 1e-15: algorithm AS 241 of Wichura (Applied
 /// Statistics 37, 1988), whose coefficients these are. Infinite at 0 and 1, NaN outside.
 pub(super) fn normal_quantile(p: f64) -> f64 {
@@ -67,80 +69,12 @@ pub(super) fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
         if middle <= low || middle >= high {
             return middle;
         }
-        if beta_cdf(middle, a, b) < p {
+        if incomplete_beta(middle, 1.0 - middle, a, b) < p {
             low = middle;
         } else {
             high = middle;
         }
     }
-}
-
-/// Distribution function of $\mathrm{Beta}(a, b)$: the regularised incomplete beta function, by its
-/// continued fraction on the side of the mean where it converges fast.
-fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    if x >= 1.0 {
-        return 1.0;
-    }
-    let front = (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp();
-    if x < (a + 1.0) / (a + b + 2.0) {
-        front * beta_fraction(x, a, b) / a
-    } else {
-        1.0 - front * beta_fraction(1.0 - x, b, a) / b
-    }
-}
-
-/// The continued fraction $1/(1 + d_1/(1 + d_2/(1 + \ldots)))$ of the incomplete beta function, by
-/// Lentz's method.
-fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
-    /// Takes the place of a zero in a denominator.
-    const TINY: f64 = 1e-300;
-    /// Far more than the root of the largest sample sizes, which is about what is needed.
-    const MAX_TERMS: u32 = 100_000;
-    let guarded = |y: f64| if y.abs() < TINY { TINY } else { y };
-    let (mut c, mut d, mut f) = (1.0, 0.0, 1.0);
-    for k in 1..MAX_TERMS {
-        let m = f64::from(k / 2);
-        let pole = a + 2.0 * m;
-        let coefficient = if k % 2 == 1 {
-            -(a + m) * (a + b + m) * x / (pole * (pole + 1.0))
-        } else {
-            m * (b - m) * x / ((pole - 1.0) * pole)
-        };
-        d = 1.0 / guarded(1.0 + coefficient * d);
-        c = guarded(1.0 + coefficient / c);
-        let change = c * d;
-        f *= change;
-        if (change - 1.0).abs() < f64::EPSILON {
-            break;
-        }
-    }
-    1.0 / f
-}
-
-/// Logarithm of the gamma function of a positive number: Stirling's series where it is good to
-/// rounding, reached by $\Gamma(x + 1) = x\ \Gamma(x)$.
-fn ln_gamma(x: f64) -> f64 {
-    /// From here on the first term left out, $x^{-13}/156$, is below 1e-15.
-    const LARGE: f64 = 10.0;
-    /// $B_{2k} / (2k (2k - 1))$.
-    const SERIES: [f64; 6] = [
-        1.0 / 12.0,
-        -1.0 / 360.0,
-        1.0 / 1_260.0,
-        -1.0 / 1_680.0,
-        1.0 / 1_188.0,
-        -691.0 / 360_360.0,
-    ];
-    let (mut x, mut product) = (x, 1.0);
-    while x < LARGE {
-        product *= x;
-        x += 1.0;
-    }
-    let series = SERIES.iter().rev().fold(0.0, |sum, c| sum / (x * x) + c) / x;
-    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - f64::ln(product)
 }
 
 #[cfg(test)]
@@ -162,16 +96,6 @@ mod tests {
         assert_eq!(normal_quantile(1.0), f64::INFINITY);
         assert_eq!(normal_quantile(0.0), f64::NEG_INFINITY);
         assert!(normal_quantile(1.5).is_nan() && normal_quantile(f64::NAN).is_nan());
-    }
-
-    #[test]
-    fn the_gamma_function_knows_factorials_and_the_root_of_pi() {
-        let mut factorial = 1.0f64;
-        for n in 1..25 {
-            assert!((ln_gamma(f64::from(n)) - factorial.ln()).abs() < 1e-13);
-            factorial *= f64::from(n);
-        }
-        assert!((ln_gamma(0.5) - 0.5 * std::f64::consts::PI.ln()).abs() < 1e-14);
     }
 
     #[test]

@@ -1,37 +1,11 @@
-//! The gamma function and Student's distribution function.
+//! Student's distribution function.
 
+use crate::special::{incomplete_beta, ln_gamma};
 use santa::stats::normal_cdf;
 
 /// Degrees of freedom from which on Student's law is taken for the normal one: their distribution
 /// functions differ by less than 0.2 over this.
 const NORMAL_FROM: f64 = 1e6;
-/// Where Stirling's series is good to the last digits; smaller arguments are shifted.
-const STIRLING_FROM: f64 = 12.0;
-/// Stirling's series: $B_{2k} / (2k (2k - 1))$ for k = 1 to 7, with the Bernoulli numbers.
-const STIRLING: [f64; 7] = [
-    1.0 / 12.0,
-    -1.0 / 360.0,
-    1.0 / 1_260.0,
-    -1.0 / 1_680.0,
-    1.0 / 1_188.0,
-    -691.0 / 360_360.0,
-    1.0 / 156.0,
-];
-/// Relative error at which a continued fraction ends.
-const PRECISION: f64 = 1e-15;
-/// More than the continued fraction needs for parameters up to half of [`NORMAL_FROM`].
-const MOST_TERMS: u32 = 10_000;
-
-/// $\log \Gamma(x)$ for positive x.
-fn ln_gamma(x: f64) -> f64 {
-    let (mut z, mut product) = (x, 1.0);
-    while z < STIRLING_FROM {
-        product *= z;
-        z += 1.0;
-    }
-    let series = STIRLING.iter().rev().fold(0.0, |sum, c| sum / (z * z) + c) / z;
-    (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + series - product.ln()
-}
 
 /// The logarithm of Student's density at 0, with `nu` degrees of freedom.
 pub(super) fn student_log_peak(nu: f64) -> f64 {
@@ -54,62 +28,13 @@ pub(super) fn student_cdf(t: f64, nu: f64) -> f64 {
     let ratio = t * (t / nu);
     let (x, rest) =
         if ratio.is_finite() { (1.0 / (1.0 + ratio), ratio / (1.0 + ratio)) } else { (0.0, 1.0) };
-    let (a, b) = (0.5 * nu, 0.5);
-    let tail = 0.5
-        * if x < (a + 1.0) / (a + b + 2.0) {
-            incomplete_beta(x, rest, a, b)
-        } else {
-            1.0 - incomplete_beta(rest, x, b, a)
-        };
+    let tail = 0.5 * incomplete_beta(x, rest, 0.5 * nu, 0.5);
     if t > 0.0 { 1.0 - tail } else { tail }
-}
-
-/// $I_x(a, b)$, the regularised incomplete beta function, for $x < (a + 1)/(a + b + 2)$ and
-/// `rest` = 1 - x, by its continued fraction (DLMF 8.17.22)
-///
-/// $$ \frac{x^a (1-x)^b}{a\ B(a, b)} \cdot \cfrac{1}{1 + \cfrac{d_1}{1 + \cfrac{d_2}{1 + \cdots}}} $$
-fn incomplete_beta(x: f64, rest: f64, a: f64, b: f64) -> f64 {
-    if x == 0.0 {
-        return 0.0;
-    }
-    let ln_beta = ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b);
-    let front = (a * x.ln() + b * rest.ln() - ln_beta).exp() / a;
-    // Steed's evaluation: the last convergent, its last change, and the reciprocal denominator. The
-    // denominators stay away from zero where the fraction is used.
-    let (mut value, mut change, mut d) = (1.0, 1.0, 1.0);
-    for j in 1..MOST_TERMS {
-        let m = f64::from(j / 2);
-        let numerator = if j % 2 == 0 {
-            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        } else {
-            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-        };
-        d = 1.0 / (1.0 + numerator * d);
-        change *= d - 1.0;
-        value += change;
-        if change.abs() < PRECISION * value.abs() {
-            break;
-        }
-    }
-    front * value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_gamma_function_is_that_of_factorials_and_halves() {
-        let mut factorial = 1.0f64;
-        for n in 1..30 {
-            let relative = (ln_gamma(f64::from(n)) - factorial.ln()).abs();
-            assert!(relative < 1e-14 * factorial.ln().max(1.0), "{n}");
-            factorial *= f64::from(n);
-        }
-        assert!((ln_gamma(0.5) - 0.5 * std::f64::consts::PI.ln()).abs() < 1e-14);
-        // Gamma(x) = 1/x - 0.5772 + ... near 0.
-        assert!((ln_gamma(1e-9) - 1e9f64.ln()).abs() < 1e-8);
-    }
 
     #[test]
     fn students_law_is_that_of_the_closed_forms() {
