@@ -131,10 +131,7 @@ impl Minibatches {
                 &self.indices[self.range(position)]
             }
             Sampling::WithReplacement => {
-                for (i, index) in self.indices.iter_mut().enumerate() {
-                    *index =
-                        self.stream.below(position, REPLACEMENT, i as u32, self.n.into()) as u32;
-                }
+                self.stream.fill_below(position, REPLACEMENT, self.n, &mut self.indices);
                 &self.indices
             }
         }

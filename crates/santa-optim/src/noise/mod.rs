@@ -25,6 +25,8 @@ mod philox;
 
 pub use philox::philox4x32;
 
+use philox::lanes;
+
 use crate::real::{BLOCK, Real};
 use serde::Serialize;
 
@@ -123,6 +125,40 @@ impl Stream {
         let bits = u64::from(a) << 32 | u64::from(b);
         ((u128::from(bits) * u128::from(bound)) >> 64) as u64
     }
+
+    /// Fills `out` with what [`Stream::below`] gives for the draws 0, 1, 2, ...
+    pub fn fill_below(&self, step: u64, segment: u32, bound: u32, out: &mut [u32]) {
+        let counter = self.counter(step, segment);
+        pulp::Arch::new().dispatch(FillBelow { key: self.key, counter, bound, out });
+    }
+}
+
+/// Integers below a bound, for the instruction set at hand.
+struct FillBelow<'a> {
+    key: [u32; 2],
+    counter: [u32; 3],
+    bound: u32,
+    out: &'a mut [u32],
+}
+
+impl pulp::WithSimd for FillBelow<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        /// Draws at a time.
+        const DRAWS: usize = 16;
+        let bound = u64::from(self.bound);
+        for (k, chunk) in self.out.chunks_mut(DRAWS).enumerate() {
+            let [high, low, ..] = lanes::<DRAWS>(self.key, (k * DRAWS) as u32, self.counter);
+            let mut draws = [0; DRAWS];
+            for l in 0..DRAWS {
+                // The upper word of the product of 64 random bits and the bound.
+                let carried = (u64::from(low[l]) * bound) >> 32;
+                draws[l] = ((u64::from(high[l]) * bound + carried) >> 32) as u32;
+            }
+            chunk.copy_from_slice(&draws[..chunk.len()]);
+        }
+    }
 }
 
 /// Deviates from element `first` on, for the instruction set at hand.
@@ -153,6 +189,19 @@ impl<F: Real> pulp::WithSimd for Fill<'_, F> {
 mod tests {
     use super::*;
     use pulp::{Simd, WithSimd};
+
+    #[test]
+    fn many_draws_below_a_bound_are_those_made_one_by_one() {
+        let stream = Stream::new(9, 3, Purpose::Shuffling);
+        for bound in [1, 7, 60_000, u32::MAX] {
+            let mut many = vec![0; 37];
+            stream.fill_below(11, 2, bound, &mut many);
+            for (i, draw) in many.iter().enumerate() {
+                let one = stream.below(11, 2, i as u32, bound.into());
+                assert_eq!(u64::from(*draw), one, "{bound} {i}");
+            }
+        }
+    }
 
     fn fill<F>(out: &mut [F]) -> Fill<'_, F> {
         Fill { key: [1, 2], counter: [3, 4, 5], first: 0, out }

@@ -245,42 +245,51 @@ impl<X: Real> Tile<X> {
     /// in $\log\sigma$.
     #[inline(always)]
     fn sums(&self, terms: &Terms<X>, len: usize) -> (f64, f64) {
-        const LANES: usize = 8;
-        let add = |values: &[X]| {
-            let mut sums = [0.0; LANES];
-            let (whole, rest) = values.as_chunks::<LANES>();
-            for values in whole {
-                for l in 0..LANES {
-                    sums[l] += values[l].to_f64();
-                }
-            }
-            rest.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x.to_f64());
-            sums.iter().sum::<f64>()
-        };
-        let logarithms = || {
-            let mut products = [1.0f64; LANES];
-            let (whole, rest) = self.factor[..len].as_chunks::<LANES>();
-            for factors in whole {
-                for l in 0..LANES {
-                    products[l] *= factors[l].to_f64();
-                }
-            }
-            rest.iter().zip(&mut products).for_each(|(x, p)| *p *= x.to_f64());
-            let mut sum = 0.0;
-            for p in products {
-                // `Real::ln` is for finite numbers.
-                sum += if p.is_finite() { Real::ln(p) } else { p };
-            }
-            sum
-        };
         match terms {
-            Terms::Bernoulli => (add(&self.part[..len]) + logarithms(), 0.0),
+            Terms::Bernoulli => (add(&self.part[..len]) + logarithms(&self.factor[..len]), 0.0),
             Terms::Gaussian { .. } => (add(&self.part[..len]), add(&self.scale[..len])),
             Terms::StudentT { more, .. } => {
-                (0.5 * more.to_f64() * logarithms(), add(&self.scale[..len]))
+                let logarithms = logarithms(&self.factor[..len]);
+                (0.5 * more.to_f64() * logarithms, add(&self.scale[..len]))
             }
         }
     }
+}
+
+/// Sums that are made side by side.
+const LANES: usize = 8;
+
+/// The sum of the values. (A function and no closure, which would be compiled for no instruction set.)
+#[inline(always)]
+fn add<X: Real>(values: &[X]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (whole, rest) = values.as_chunks::<LANES>();
+    for values in whole {
+        for l in 0..LANES {
+            sums[l] += values[l].to_f64();
+        }
+    }
+    rest.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x.to_f64());
+    sums.iter().sum::<f64>()
+}
+
+/// The sum of the factors' logarithms: a few logarithms of their products.
+#[inline(always)]
+fn logarithms<X: Real>(factors: &[X]) -> f64 {
+    let mut products = [1.0f64; LANES];
+    let (whole, rest) = factors.as_chunks::<LANES>();
+    for factors in whole {
+        for l in 0..LANES {
+            products[l] *= factors[l].to_f64();
+        }
+    }
+    rest.iter().zip(&mut products).for_each(|(x, p)| *p *= x.to_f64());
+    let mut sum = 0.0;
+    for p in products {
+        // `Real::ln` is for finite numbers.
+        sum += if p.is_finite() { Real::ln(p) } else { p };
+    }
+    sum
 }
 
 /// Fills in slopes and losses of the first `len` data of a tile, and gives the sum of the losses,

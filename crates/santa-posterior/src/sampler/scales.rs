@@ -1,7 +1,7 @@
 //! The metric of a sampler: what the posterior's scales are thought to be.
 
 use crate::error::{Error, Result};
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use santa::Real;
 use serde::{Deserialize, Serialize};
 
@@ -86,17 +86,9 @@ impl<F: Real> Scales<F> {
                     *theta = *c + *s * *z;
                 }
             }
-            Scales::Dense { centre, rows } => Arch::new().dispatch(
-                #[inline(always)]
-                || {
-                    let mut rest = rows.as_slice();
-                    for (i, theta) in theta.iter_mut().enumerate() {
-                        let (row, after) = rest.split_at(i + 1);
-                        *theta = centre[i] + dot(row, &z[..=i]);
-                        rest = after;
-                    }
-                },
-            ),
+            Scales::Dense { centre, rows } => {
+                Arch::new().dispatch(Forward { centre, rows, z, theta });
+            }
         }
     }
 
@@ -131,23 +123,53 @@ impl<F: Real> Scales<F> {
             Scales::Diagonal { scales, .. } => {
                 gradient.iter_mut().zip(scales).for_each(|(g, s)| *g *= *s);
             }
-            Scales::Dense { rows, .. } => Arch::new().dispatch(
-                #[inline(always)]
-                || {
-                    // Row i of L touches the elements up to i; taken from the first row on, an element is
-                    // overwritten just when its own row begins.
-                    let mut rest = rows.as_slice();
-                    for i in 0..gradient.len() {
-                        let (row, after) = rest.split_at(i + 1);
-                        let g = gradient[i];
-                        gradient[i] = F::ZERO;
-                        for (sum, l) in gradient[..=i].iter_mut().zip(row) {
-                            *sum = l.fma(g, *sum);
-                        }
-                        rest = after;
-                    }
-                },
-            ),
+            Scales::Dense { rows, .. } => Arch::new().dispatch(PullBack { rows, gradient }),
+        }
+    }
+}
+
+/// $\theta = c + L z$ for a triangle.
+struct Forward<'a, F> {
+    centre: &'a [F],
+    rows: &'a [F],
+    z: &'a [F],
+    theta: &'a mut [F],
+}
+
+impl<F: Real> WithSimd for Forward<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let mut rest = self.rows;
+        for i in 0..self.theta.len() {
+            let (row, after) = rest.split_at(i + 1);
+            self.theta[i] = self.centre[i] + dot(row, &self.z[..=i]);
+            rest = after;
+        }
+    }
+}
+
+/// $L^\top g$ for a triangle.
+struct PullBack<'a, F> {
+    rows: &'a [F],
+    gradient: &'a mut [F],
+}
+
+impl<F: Real> WithSimd for PullBack<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        // Row i of L touches the elements up to i; taken from the first row on, an element is
+        // overwritten just when its own row begins.
+        let mut rest = self.rows;
+        for i in 0..self.gradient.len() {
+            let (row, after) = rest.split_at(i + 1);
+            let g = self.gradient[i];
+            self.gradient[i] = F::ZERO;
+            for (sum, l) in self.gradient[..=i].iter_mut().zip(row) {
+                *sum = l.fma(g, *sum);
+            }
+            rest = after;
         }
     }
 }
@@ -155,7 +177,7 @@ impl<F: Real> Scales<F> {
 /// Several sums side by side, which the compiler makes one vector of.
 #[inline(always)]
 fn dot<F: Real>(a: &[F], b: &[F]) -> F {
-    const WIDTH: usize = 8;
+    const WIDTH: usize = 16;
     let mut sums = [F::ZERO; WIDTH];
     let (a_parts, b_parts) = (a.chunks_exact(WIDTH), b.chunks_exact(WIDTH));
     let tail: F = a_parts
