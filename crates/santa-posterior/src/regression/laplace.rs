@@ -18,6 +18,8 @@ const MOST_HALVINGS: usize = 40;
 const CLOSE: f64 = 1e-8;
 /// The distance at which a step that does not go down is blamed on rounding.
 const ROUNDING: f64 = 1e-3;
+/// The same with features in single precision, whose sums over many data are that uncertain.
+const ROUNDING_F32: f64 = 0.05;
 /// The share of the predicted decrease that a step must achieve (Armijo).
 const DECREASE: f64 = 1e-4;
 
@@ -97,6 +99,7 @@ impl<X: Arithmetic> Regression<X> {
                 "{dim} parameters; the Hessian of more than {MOST_PARAMETERS} is too large"
             )));
         }
+        let rounding = if X::BYTES == size_of::<f32>() { ROUNDING_F32 } else { ROUNDING };
         let precisions = precisions(self);
         let mut theta = vec![0.0; dim];
         let mut gradient = vec![0.0; dim];
@@ -122,7 +125,7 @@ impl<X: Arithmetic> Regression<X> {
                     }
                     length /= 2.0;
                 }
-                if done.is_none() && square.sqrt() < ROUNDING && !expected {
+                if done.is_none() && square.sqrt() < rounding && !expected {
                     done = Some((theta.clone(), energy, gradient.clone(), 0.0));
                 }
                 if done.is_some() {
