@@ -15,8 +15,8 @@ use std::fmt;
 ///
 /// The joint law $p(\theta)\ p(y \mid \theta)$ is drawn from in two ways:
 ///
-/// - *marginal-conditional*: $\theta$ from the prior, y from $\theta$; independent draws;
-/// - *successive-conditional*: again and again y from $\theta$, then $\theta$ by a few steps of
+/// * *marginal-conditional*: $\theta$ from the prior, y from $\theta$; independent draws;
+/// * *successive-conditional*: again and again y from $\theta$, then $\theta$ by a few steps of
 ///   the sampler on the posterior of y, from where it is.
 ///
 /// If the transition leaves every posterior invariant, both have the same law, and averages of any
