@@ -45,10 +45,10 @@ pub struct PredictiveState {
 /// How sure a [`Predictive`] is of one example. Entropies are in nats.
 ///
 /// With the probabilities $p_s$ of draw $s$ of $S$, their mean
-/// $\bar p = \frac{1}{S} \sum_s p_s$ and $H[p] = -\sum_k p_k \log p_k$,
+/// $\bar p = \frac{1}{S} \sum_s p_s$ and $H(p) = -\sum_k p_k \log p_k$,
 ///
-/// $$ \underbrace{H[\bar p]}_{\text{entropy}} =
-///    \underbrace{\frac{1}{S} \sum_s H[p_s]}_{\text{expected entropy}} +
+/// $$ \underbrace{H(\bar p)}_{\text{entropy}} =
+///    \underbrace{\frac{1}{S} \sum_s H(p_s)}_{\text{expected entropy}} +
 ///    \underbrace{\frac{1}{S} \sum_s \mathrm{KL}(p_s \Vert \bar p)}_{\text{mutual information}} $$
 ///
 /// The expected entropy is doubt that every draw has, about data as they are; the mutual information
@@ -61,9 +61,9 @@ pub struct Uncertainty {
     pub class: usize,
     /// Its probability.
     pub confidence: f64,
-    /// $H[\bar p]$, from 0 to the logarithm of the number of classes.
+    /// $H(\bar p)$, from 0 to the logarithm of the number of classes.
     pub entropy: f64,
-    /// The mean of $H[p_s]$.
+    /// The mean of $H(p_s)$.
     pub expected_entropy: f64,
     /// Their difference; never below 0.
     pub mutual_information: f64,

@@ -29,7 +29,7 @@ impl Detection {
 /// It is the Mann-Whitney statistic (Hanley and McNeil, 1982), with familiar scores $x_i$ and strange
 /// ones $y_j$:
 ///
-/// $$ \frac{1}{nm} \sum_{i=1}^n \sum_{j=1}^m \left( [y_j > x_i] + \tfrac12 [y_j = x_i] \right) $$
+/// $$ \frac{1}{nm} \sum_{i=1}^n \sum_{j=1}^m \left( \lbrack y_j > x_i \rbrack + \tfrac12 \lbrack y_j = x_i \rbrack \right) $$
 ///
 /// ```
 /// use santa_posterior::predict::auroc;

@@ -52,7 +52,7 @@ impl Figures {
     /// so that the parameters are too hot by 3 % in the variance at $h = 0.5$, $C = 1$. A
     /// $\beta$ that is larger by the same factor makes it right there, and leaves an error of the
     /// order of $h^2$ where the potential is not harmonic.
-    pub(crate) fn corrected(&self, beta: f64, friction: f64) -> f64 {
+    pub fn corrected(&self, beta: f64, friction: f64) -> f64 {
         let alpha = self.step * (friction + 0.5 * beta * self.step * self.gradient_noise);
         beta * (0.5 * alpha).cosh()
     }
