@@ -23,14 +23,14 @@ pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
     let request = Request::new(args)?;
     set_threads(global)?;
     interrupt::listen(console)?;
-    let library = Library::new(global)?;
+    let data_sets = Library::new(global)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&request));
     let context = Context {
         folder: folder.clone(),
         seed: SEED,
         resume: args.resume,
         console,
-        library: &library,
+        data_sets: &data_sets,
         request: &request,
     };
     let outcome = sample::run(&request, &context)?;

@@ -41,7 +41,7 @@ pub struct Context<'a> {
     /// Where to speak.
     pub console: &'a Console,
     /// The data sets.
-    pub library: &'a Library,
+    pub data_sets: &'a Library,
     /// What is asked for, for the store's description.
     pub request: &'a Request,
 }

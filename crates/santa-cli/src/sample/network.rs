@@ -102,7 +102,7 @@ fn sample<F: Scalar>(
     ];
     let title = format!("The posterior of {}", experiment.name);
     // Every chain has a model of its own, with data of its own.
-    let load = || context.library.load(&experiment.data);
+    let load = || context.data_sets.load(&experiment.data);
     if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
         let members = members(&sampler, &mut facts, |chain| {
             let Parts::Music(parts) = load()? else { return Err(changed()) };
