@@ -127,12 +127,12 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
         store: Option<&Store>,
         watch: &dyn Watch,
     ) -> Result<()> {
-        let Ready { walker, recorder } = &mut self.ready;
-        let mut theta = vec![F::ZERO; walker.chain().theta().len()];
+        let mut theta = vec![F::ZERO; self.ready.walker.chain().theta().len()];
         let mut row = vec![0.0; quantities];
         let mut written = self.made;
         watch.progress(chain as u32, Stage::Drawing, self.made, settings.draws);
         while self.made < settings.draws && !watch.stop() {
+            let Ready { walker, recorder } = &mut self.ready;
             let since = self.made.checked_sub(1).map_or(0, |last| plan.step_of(last));
             let pace = walker
                 .advance(plan.step_of(self.made) - since)
@@ -143,20 +143,21 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
             self.statistics.extend([pace.temperature, pace.kinetic, pace.loss]);
             self.made += 1;
             watch.progress(chain as u32, Stage::Drawing, self.made, settings.draws);
-            let Some(store) = store else { continue };
-            let last = self.made == settings.draws || watch.stop();
-            if self.made - written == PART || last {
-                store.write_part(chain, written, &self.quantities, &self.statistics)?;
-                self.quantities.clear();
-                self.statistics.clear();
-                written = self.made;
-                let mut checkpoint = walker.chain().checkpoint()?;
-                recorder.save(&mut checkpoint)?;
-                checkpoint.insert_meta(DRAWS, &self.made)?;
-                store.write_checkpoint(chain, &checkpoint)?;
+            if self.made - written == PART {
+                self.flush(store, chain, &mut written)?;
             }
         }
-        Ok(())
+        self.flush(store, chain, &mut written)
+    }
+
+    /// Writes the draws since number `written` to the store, if there is one, and the chain after them.
+    fn flush(&mut self, store: Option<&Store>, chain: usize, written: &mut u64) -> Result<()> {
+        let Some(store) = store.filter(|_| self.made > *written) else { return Ok(()) };
+        store.write_part(chain, *written, &self.quantities, &self.statistics)?;
+        self.quantities.clear();
+        self.statistics.clear();
+        *written = self.made;
+        store.write_checkpoint(chain, &self.checkpoint()?)
     }
 }
 
