@@ -119,6 +119,7 @@ impl From<santa_posterior::Error> for Failure {
     fn from(error: santa_posterior::Error) -> Self {
         let kind = match error {
             santa_posterior::Error::Santa(error) => return error.into(),
+            santa_posterior::Error::Diverged(_) => Kind::Numerical,
             santa_posterior::Error::Interrupted => Kind::Interrupted,
             santa_posterior::Error::Io { .. } => Kind::System,
             santa_posterior::Error::Data(_) => Kind::Data,

@@ -25,6 +25,9 @@ pub enum Error {
     /// Data, draws or a file's content that make no sense; names the place and the remedy.
     #[error("{0}")]
     Data(String),
+    /// Chains whose numbers are none any more, or a warm-up that found no step that works.
+    #[error("{0}")]
+    Diverged(String),
     /// The run was asked to stop before there was anything to keep.
     #[error("stopped during the warm-up, before the first draw")]
     Interrupted,

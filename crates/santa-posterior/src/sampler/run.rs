@@ -164,7 +164,7 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
 /// Says which chain it was, and what to try.
 fn in_chain(error: Error, chain: usize, draw: u64) -> Error {
     match error {
-        Error::Santa(error @ santa::Error::NotFinite { .. }) => Error::data(format!(
+        Error::Santa(error @ santa::Error::NotFinite { .. }) => Error::Diverged(format!(
             "chain {chain} diverged after {draw} draws ({error}); use a smaller step, larger batches, \
              or a longer warm-up"
         )),

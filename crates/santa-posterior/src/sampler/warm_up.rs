@@ -355,7 +355,7 @@ fn thinning(settings: &Sampler, figures: &Figures) -> u64 {
 fn halve(figures: &mut Figures, settings: &Sampler, why: &str) -> Result<()> {
     figures.halvings += 1;
     if figures.halvings > MOST_HALVINGS {
-        return Err(Error::data(format!(
+        return Err(Error::Diverged(format!(
             "the warm-up found no step that works, down to {:.2e}: {why}; start the chains closer to \
              the posterior's mass, look for parameters that the data and the prior leave free, or \
              use larger batches",
