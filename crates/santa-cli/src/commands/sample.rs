@@ -12,7 +12,6 @@ use crate::sample::{self, Context, Outcome, Request};
 use santa_posterior::arviz::Export;
 use santa_posterior::sampler::Plan;
 use serde_json::json;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -195,6 +194,5 @@ fn export(outcome: &Outcome, path: &Path) -> Result<()> {
     let export = export
         .attribute("seed", outcome.sampler.seed.to_string())
         .attribute("created_by", format!("santa {}", env!("CARGO_PKG_VERSION")));
-    let _ = fs::create_dir_all(path.parent().unwrap_or(Path::new(".")));
     Ok(export.write(path)?)
 }

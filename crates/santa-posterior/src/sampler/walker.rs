@@ -7,8 +7,8 @@ use super::whitened::Whitened;
 use crate::error::Result;
 use santa::dynamics::{Algorithm, Diffusion, Exploration, InitialMomentum, Metric, ThermostatMass};
 use santa::{
-    Batch, Chain, InverseTemperature, Minibatches, Potential, Real, Sampling, Santa, StepSize,
-    Stepper,
+    Batch, Chain, DataSize, InverseTemperature, Minibatches, Potential, Real, Sampling, Santa,
+    StepSize, Stepper,
 };
 
 /// With more parameters than this the temperature is read at draws only, not at every step.
@@ -88,8 +88,7 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
         let reference = vec![F::ZERO; z.len()];
         let (before, slope) = (z.clone(), z.clone());
         let n = target.data_size();
-        let (sampling, size) = batches(settings, n.get());
-        let minibatches = Minibatches::new(n, size, sampling, settings.seed, stream)?;
+        let minibatches = minibatches(settings, n, stream)?;
         let chain = Chain::with_minibatches(potential, stepper, z, minibatches)?;
         Ok(Walker { chain, before, slope, reference, moving })
     }
@@ -204,6 +203,12 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
             .sum();
         Ok(variance / self.moving as f64)
     }
+}
+
+/// The minibatches of a chain.
+pub fn minibatches(settings: &Sampler, n: DataSize, stream: u32) -> Result<Minibatches> {
+    let (sampling, size) = batches(settings, n.get());
+    Ok(Minibatches::new(n, size, sampling, settings.seed, stream)?)
 }
 
 /// How batches are drawn, and their size: all data if they are no more than a batch.

@@ -3,13 +3,13 @@
 use super::curvature::first_scales;
 use super::scales::Scales;
 use super::tuning::{Figures, Tuning};
-use super::walker::{Pace, Walker};
+use super::walker::{Pace, Walker, minibatches};
 use super::watch::{Stage, Watch};
 use super::{MAX_CHAINS, Member, Sampler};
 use crate::error::{Error, Result};
 use crate::parallel::each;
 use santa::dynamics::Adam;
-use santa::{Chain, Minibatches, Potential, Real, Sampling, Schedule, Stepper};
+use santa::{Chain, Potential, Real, Schedule, Stepper};
 
 /// Shares of the warm-up: three windows that adapt, and the last one, which does not.
 const WINDOWS: &[f64] = &[0.1, 0.2, 0.2, 0.5];
@@ -190,11 +190,7 @@ fn descend<F: Real, P: Potential<F> + Send, R: Send>(
         let lr = settings.descent_lr;
         let adam = Adam::new(Schedule::cosine(lr, DESCENT_END * lr, settings.descent));
         let stepper = Stepper::new(adam, potential.target(), settings.seed, c as u32)?;
-        let n = potential.target().data_size();
-        let full = settings.batch_size as u64 >= n.get();
-        let sampling = if full { Sampling::Full } else { settings.sampling };
-        let size = if full { 1 } else { settings.batch_size };
-        let minibatches = Minibatches::new(n, size, sampling, settings.seed, c as u32)?;
+        let minibatches = minibatches(settings, potential.target().data_size(), c as u32)?;
         let start = std::mem::take(&mut seat.theta);
         let mut chain = Chain::with_minibatches(potential, stepper, start, minibatches)?;
         let mut done = 0;
