@@ -1,10 +1,10 @@
 //! The whole way, from a start to draws: on posteriors that are known exactly.
 
-use santa::dynamics::Sghmc;
+use santa::dynamics::{Metric as SantaMetric, Sghmc};
 use santa::noise::{Purpose, Stream};
-use santa::potential::analytic::{LinearRegression, LogisticRegression};
+use santa::potential::analytic::{Gaussian, LinearRegression, LogisticRegression};
 use santa::potential::{ControlVariate, from_fn};
-use santa::{Schedule, StepSize};
+use santa::{Chain, Sampling, Santa, Schedule, StepSize, Thermometer};
 use santa_posterior::sampler::{Cycles, Member, Metric, Parameters, Quiet, Sampler, Stage, Watch};
 use santa_posterior::store::Format;
 use santa_posterior::{Draws, Store};
@@ -54,6 +54,56 @@ fn an_exact_posterior_is_found_from_afar_with_and_without_minibatches() {
             assert!((sd / exact - 1.0).abs() < 0.1, "{batch_size} {metric:?} {i}: {sd} {exact}");
         }
     }
+}
+
+/// The negative control of the test above: at half the temperature every standard deviation is 29 %
+/// too small, and the temperature itself is off.
+#[test]
+fn another_temperature_would_be_noticed() {
+    let model = linear();
+    let (_, covariance) = model.posterior().unwrap();
+    let sampler = Sampler { batch_size: 100, beta: 2.0, ..Sampler::seeded(3) };
+    let mut posterior = sampler.run(members(&sampler, &model)).unwrap();
+    for i in 0..DIM {
+        let (_, sd) = moments(&posterior.draws, i);
+        assert!((sd / covariance[i * DIM + i].sqrt() - 1.0).abs() > 0.1, "{i}: {sd}");
+    }
+    assert!(!posterior.configurational_temperature().is_off(0.05));
+    posterior.beta = 1.0;
+    assert!(posterior.configurational_temperature().is_off(0.05));
+}
+
+/// On a Gaussian with exact gradients a thermostat at the wanted temperature leaves the parameters
+/// too hot, by cosh(C h/2); the sampler corrects for it, and a chain of its dynamics alone does not.
+#[test]
+fn the_parameters_have_the_temperature_that_is_asked_for_at_a_large_step() {
+    const STEP: f64 = 1.0;
+    const PARAMETERS: usize = 30;
+    let round = || Gaussian::diagonal(&[1.0; PARAMETERS]).unwrap();
+    let sampler = Sampler {
+        draws: 4_000,
+        largest_step: STEP,
+        metric: Metric::Identity,
+        ..Sampler::seeded(8)
+    };
+    let members = sampler
+        .members(|_| Member::new(round(), Parameters::of(round().target()), vec![0.5; PARAMETERS]));
+    let corrected = sampler.run(members).unwrap();
+    assert_eq!(corrected.tuning.figures.step, STEP);
+    let temperature = corrected.configurational_temperature();
+    assert!((temperature.mean - 1.0).abs() < 0.03, "{temperature:?}");
+
+    let santa = Santa {
+        metric: SantaMetric::Identity,
+        ..Santa::sampler(StepSize::paper(STEP * STEP, 1.0), 0)
+    };
+    let stepper = santa.init(round().target(), 8).unwrap();
+    let mut chain = Chain::new(round(), stepper, vec![0.5; PARAMETERS], Sampling::Full, 1).unwrap();
+    let mut thermometer = Thermometer::new(round().target(), &[0.0; PARAMETERS]).unwrap();
+    chain.advance(1_000).unwrap();
+    chain.advance_measuring(20_000, 1, &mut thermometer).unwrap();
+    let hot = thermometer.temperature().temperature;
+    assert!((hot / (STEP / 2.0).cosh() - 1.0).abs() < 0.03, "{hot}");
 }
 
 #[test]
