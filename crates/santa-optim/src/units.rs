@@ -61,6 +61,27 @@ pub enum StepSize {
     },
 }
 
+/// What multiplies the learning rate of the settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LrScale {
+    /// The factor of the parameter's group.
+    pub group: f64,
+    /// The factor from outside, for all parameters: see
+    /// [`Stepper::set_lr_factor`](crate::Stepper::set_lr_factor).
+    pub outside: f64,
+}
+
+impl LrScale {
+    /// A group's factor, and none from outside.
+    pub fn group(group: f64) -> Self {
+        LrScale { group, outside: 1.0 }
+    }
+    /// Both together.
+    pub fn product(self) -> f64 {
+        self.group * self.outside
+    }
+}
+
 /// $\eta$ and the base friction $\alpha_0$ at one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
@@ -80,6 +101,15 @@ impl StepSize {
     /// Learning rate as in SGD with momentum.
     pub fn heavy_ball(lr: impl Into<Schedule>, momentum: f64) -> Self {
         StepSize::HeavyBall { lr: lr.into(), momentum }
+    }
+
+    /// The learning rate or $\eta$, to change.
+    pub(crate) fn rate_mut(&mut self) -> &mut Schedule {
+        match self {
+            StepSize::Paper { eta: rate, .. }
+            | StepSize::Practical { lr: rate, .. }
+            | StepSize::HeavyBall { lr: rate, .. } => rate,
+        }
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -171,6 +201,12 @@ impl Rate {
     /// Learning rate on the mean gradient.
     pub fn lr(lr: impl Into<Schedule>) -> Self {
         Rate::Lr(lr.into())
+    }
+    /// The learning rate or $\eta$, to change.
+    pub(crate) fn rate_mut(&mut self) -> &mut Schedule {
+        match self {
+            Rate::Eta(rate) | Rate::Lr(rate) => rate,
+        }
     }
     pub(crate) fn check(&self) -> Result<()> {
         match self {

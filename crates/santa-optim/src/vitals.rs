@@ -499,7 +499,10 @@ mod tests {
         let theta = [0.0; 7];
         let friction = |s: &Stepper<f64>| s.vitals(&theta, &theta).unwrap().segments[0].friction;
         assert!(close(friction(&sgnht).unwrap().mean, 0.2));
-        sgnht.put_back(5, 0, Some(-3.0), sgnht.state().map(|(_, v)| v.to_vec()).collect());
+        let mut position = sgnht.position().unwrap();
+        position.carried = Some(-3.0);
+        position.step = 5;
+        sgnht.go_to(position).unwrap();
         let moved = friction(&sgnht).unwrap(); // 0.2 - 3 sqrt(eta)
         assert!(close(moved.min, -0.1) && close(moved.max, -0.1) && close(moved.mean_change, 1.5));
         assert_eq!(moved.undamped, 3);

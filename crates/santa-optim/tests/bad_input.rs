@@ -54,7 +54,7 @@ fn settings_case<F: Real>(dice: &mut Dice<'_>) -> bool {
     let algorithm = dice.algorithm();
     // Asked of settings that nobody has checked.
     for t in [0, 1, 7, u64::MAX] {
-        let _ = algorithm.physics(t, santa::DataSize::ONE, 1.0);
+        let _ = algorithm.physics(t, santa::DataSize::ONE, santa::units::LrScale::group(1.0));
         let _ = algorithm.stage(t);
     }
     let Ok(target) = dice.target() else { return false };

@@ -56,7 +56,7 @@ impl<F: Real> Kernel<F, 2> for Adadelta {
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         Ok(Scalars {
-            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.segment.lr_scale),
+            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.lr.product()),
             rho: F::from_f64(self.rho),
             one_minus_rho: F::from_f64(1.0 - self.rho),
             epsilon: F::from_f64(self.epsilon),

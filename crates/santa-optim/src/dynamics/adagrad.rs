@@ -52,7 +52,7 @@ impl<F: Real> Kernel<F, 1> for Adagrad {
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         Ok(Scalars {
-            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.segment.lr_scale),
+            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.lr.product()),
             epsilon: F::from_f64(self.epsilon),
         })
     }

@@ -108,7 +108,7 @@ impl<F: Real> Kernel<F, 2> for Adam {
     type Scalars = Scalars<F>;
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
-        let lr = self.lr.positive_at("lr", c.t)? * c.segment.lr_scale;
+        let lr = self.lr.positive_at("lr", c.t)? * c.lr.product();
         let t = c.t.min(i32::MAX as u64) as i32;
         let (first, second) = match self.bias_correction {
             BiasCorrection::Published => (1.0 - self.beta1.powi(t), 1.0 - self.beta2.powi(t)),

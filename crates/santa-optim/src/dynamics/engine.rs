@@ -13,7 +13,8 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::noise::Stream;
 use crate::real::{BLOCK, Real};
-use crate::target::{SegmentSettings, Target};
+use crate::target::Target;
+use crate::units::LrScale;
 use std::ops::Range;
 
 /// Elements of a chunk, the unit of parallel work.
@@ -114,7 +115,9 @@ pub(crate) struct WholeBlock<'a, F> {
 pub(crate) struct Context<'a> {
     pub t: u64,
     pub target: &'a Target,
-    pub segment: &'a SegmentSettings,
+    pub lr: LrScale,
+    /// The factor from outside, divided by the one of the step before.
+    pub lr_ratio: f64,
 }
 
 /// The update of one algorithm: scalars once per step and segment, then a block at a time.
@@ -266,6 +269,8 @@ where
     /// By segment.
     pub preparation: &'a [Preparation<F>],
     pub stream: Stream,
+    /// The number of segment 0 in the noise.
+    pub first_segment: u32,
     /// Which noise of the stream: the step, and how often it was rolled back.
     pub draw: u64,
     pub arch: pulp::Arch,
@@ -362,7 +367,7 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> pulp::WithSimd for Vectorised<'_,
         let preparation = &pass.preparation[chunk.segment as usize];
         let noisy = K::noisy(scalars);
         let writes = K::writes(scalars);
-        let counter = pass.stream.counter(pass.draw, chunk.segment);
+        let counter = pass.stream.counter(pass.draw, pass.first_segment + chunk.segment);
         let len = chunk.range.len();
         let least = Least::<F>::new();
 

@@ -45,6 +45,7 @@ pub use santa::{
     InitialMomentum, Metric, NoiseScale, Push, Santa, SecondMomentStart, SeparableMetric,
     ThermostatMass,
 };
+pub use saved::Position;
 pub use sgd::Sgd;
 pub use sghmc::{NoiseEstimate, Sghmc};
 pub use sgld::Sgld;
@@ -54,7 +55,9 @@ pub use stepper::{StepOutcome, Stepper};
 
 use crate::error::{Error, Result};
 use crate::real::Real;
+use crate::schedule::Schedule;
 use crate::target::{DataSize, Target};
+use crate::units::{LrScale, StepSize};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use stepper::{Rule, Typed};
@@ -173,6 +176,39 @@ impl Algorithm {
         }
     }
 
+    /// The same with another learning rate, in the units that it has: $\eta$ where it is $\eta$. With 1,
+    /// [`Stepper::set_lr_factor`] sets the rate itself.
+    pub fn with_lr(mut self, lr: impl Into<Schedule>) -> Self {
+        let lr = lr.into();
+        let here = match &mut self {
+            Algorithm::Santa(Santa { step, .. })
+            | Algorithm::Sghmc(Sghmc { step, .. })
+            | Algorithm::Sgnht(Sgnht { step, .. })
+            | Algorithm::Msgnht(Msgnht { step, .. }) => step.rate_mut(),
+            Algorithm::Sgld(Sgld { rate, .. }) | Algorithm::Psgld(Psgld { rate, .. }) => {
+                rate.rate_mut()
+            }
+            Algorithm::Sgd(Sgd { lr, .. })
+            | Algorithm::Adagrad(Adagrad { lr, .. })
+            | Algorithm::Adadelta(Adadelta { lr, .. })
+            | Algorithm::RmsProp(RmsProp { lr, .. })
+            | Algorithm::Adam(Adam { lr, .. }) => lr,
+        };
+        *here = lr;
+        self
+    }
+
+    /// Step size and friction, for dynamics that have a momentum.
+    pub fn step_size(&self) -> Option<&StepSize> {
+        match self {
+            Algorithm::Santa(Santa { step, .. })
+            | Algorithm::Sghmc(Sghmc { step, .. })
+            | Algorithm::Sgnht(Sgnht { step, .. })
+            | Algorithm::Msgnht(Msgnht { step, .. }) => Some(step),
+            _ => None,
+        }
+    }
+
     /// Refuses settings that cannot work on a target.
     pub fn check(&self, target: &Target) -> Result<()> {
         match self {
@@ -194,12 +230,12 @@ impl Algorithm {
     }
 
     /// Step size, temperature and friction at step t, for dynamics that have a momentum.
-    pub fn physics(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<Option<Physics>> {
+    pub fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Option<Physics>> {
         Ok(match self {
-            Algorithm::Santa(s) => Some(s.physics(t, n, lr_scale)?),
-            Algorithm::Msgnht(s) => Some(s.as_santa().physics(t, n, lr_scale)?),
-            Algorithm::Sghmc(s) => Some(s.physics(t, n, lr_scale)?),
-            Algorithm::Sgnht(s) => Some(s.physics(t, n, lr_scale)?),
+            Algorithm::Santa(s) => Some(s.physics(t, n, lr)?),
+            Algorithm::Msgnht(s) => Some(s.as_santa().physics(t, n, lr)?),
+            Algorithm::Sghmc(s) => Some(s.physics(t, n, lr)?),
+            Algorithm::Sgnht(s) => Some(s.physics(t, n, lr)?),
             _ => None,
         })
     }
@@ -241,8 +277,8 @@ impl Algorithm {
     }
 
     /// How a state vector starts in a segment.
-    pub(crate) fn initial(&self, slot: &str, n: DataSize, lr_scale: f64) -> Result<Initial> {
-        let physics = self.physics(1, n, lr_scale)?;
+    pub(crate) fn initial(&self, slot: &str, n: DataSize, lr: LrScale) -> Result<Initial> {
+        let physics = self.physics(1, n, lr)?;
         Ok(match (self, physics) {
             (Algorithm::Santa(s), Some(p)) => s.initial(slot, &p),
             (Algorithm::Msgnht(s), Some(p)) => s.as_santa().initial(slot, &p),

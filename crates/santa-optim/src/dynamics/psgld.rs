@@ -113,6 +113,7 @@ impl Psgld {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct PsgldKernel<F: Real> {
     pub settings: Psgld,
     pub given: Option<Arc<dyn SeparableMetric<F>>>,
@@ -142,7 +143,7 @@ impl<F: Real> Kernel<F, 2> for PsgldKernel<F> {
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         let s = &self.settings;
         let n = c.target.data_size();
-        let eta = s.rate.eta_at(c.t, n, c.segment.lr_scale)?;
+        let eta = s.rate.eta_at(c.t, n, c.lr.product())?;
         let beta = s.beta.at(c.t)?;
         let guard = match s.gamma {
             Gamma::On { guard } => guard,

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | metadata `algorithm`, `target`, `clip`, `on_trouble` | settings |
 //! | metadata `seed`, `chain`, `step`, `element`, `carried`, `rollbacks` | where the run is |
+//! | metadata `lr_factor`, `first_segment` | the same, if they are not 1 and 0 |
 //! | tensor `theta/<segment>` | parameters |
 //! | tensor `state/<vector>/<segment>` | state vectors |
 
@@ -17,7 +18,26 @@ use crate::noise::MAX_STEPS;
 use crate::real::Real;
 use crate::target::Target;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+/// Where dynamics are, apart from theta and their settings.
+///
+/// A [`Checkpoint`] holds this and the settings; a framework that keeps records of its own can hold it
+/// instead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Position<F> {
+    /// Steps made.
+    pub step: u64,
+    /// How often the state was rolled back: the noise of steps made again is new.
+    pub rollbacks: u32,
+    /// The factor from outside of the learning rate: for the next step, and of the last one.
+    pub lr_factors: [f64; 2],
+    /// The number that the dynamics carry besides their vectors.
+    pub carried: Option<f64>,
+    /// The state vectors with their names.
+    pub state: Vec<(String, Vec<F>)>,
+}
 
 impl<F: Real> Stepper<F> {
     /// Puts everything that the next steps depend on into a checkpoint: settings, target, counters,
@@ -47,6 +67,12 @@ impl<F: Real> Stepper<F> {
         checkpoint.insert_meta("step", &self.steps())?;
         checkpoint.insert_meta("carried", &self.carried())?;
         checkpoint.insert_meta("rollbacks", &self.rollbacks())?;
+        if self.lr_factors() != [1.0; 2] {
+            checkpoint.insert_meta("lr_factor", &self.lr_factors())?;
+        }
+        if self.first_segment() != 0 {
+            checkpoint.insert_meta("first_segment", &self.first_segment())?;
+        }
         insert_vector(checkpoint, "theta", layout, theta)?;
         for (name, vector) in self.state() {
             insert_vector(checkpoint, &format!("state/{name}"), layout, vector)?;
@@ -70,12 +96,61 @@ impl<F: Real> Stepper<F> {
         same(checkpoint, "seed", &self.seed())?;
         same(checkpoint, "chain", &self.chain())?;
 
-        let step: u64 = checkpoint.meta("step")?;
-        if step >= MAX_STEPS {
+        let first_segment: u32 = or_absent(checkpoint, "first_segment", 0)?;
+        if first_segment != self.first_segment() {
+            return Err(Error::Mismatch {
+                field: "first_segment".into(),
+                saved: first_segment.to_string(),
+                present: self.first_segment().to_string(),
+            });
+        }
+
+        let layout = self.target().layout();
+        let saved_theta = read_vector(checkpoint, "theta", layout)?;
+        let mut state = Vec::with_capacity(self.names().len());
+        for name in self.names().iter().filter(|name| !name.is_empty()) {
+            let vector = read_vector(checkpoint, &format!("state/{name}"), layout)?;
+            state.push((name.to_string(), vector));
+        }
+        self.go_to(Position {
+            step: checkpoint.meta("step")?,
+            rollbacks: checkpoint.meta("rollbacks")?,
+            lr_factors: or_absent(checkpoint, "lr_factor", [1.0; 2])?,
+            carried: checkpoint.meta("carried")?,
+            state,
+        })?;
+        theta.copy_from_slice(&saved_theta);
+        Ok(())
+    }
+
+    /// Where these dynamics are, for a record that is not a [`Checkpoint`]. Refused as
+    /// [`Stepper::save`] refuses.
+    pub fn position(&self) -> Result<Position<F>> {
+        if let Some(step) = self.is_poisoned() {
+            return Err(Error::Poisoned { step });
+        }
+        for (name, vector) in self.state() {
+            self.refuse_not_finite(&format!("state `{name}`"), vector)?;
+        }
+        Ok(Position {
+            step: self.steps(),
+            rollbacks: self.rollbacks(),
+            lr_factors: self.lr_factors(),
+            carried: self.carried(),
+            state: self.state().map(|(name, v)| (name.to_string(), v.to_vec())).collect(),
+        })
+    }
+
+    /// Takes these dynamics to a position that dynamics of the same settings, target and seed had.
+    /// On an error nothing has changed.
+    pub fn go_to(&mut self, position: Position<F>) -> Result<()> {
+        let Position { step, carried, lr_factors, state, .. } = &position;
+        if *step >= MAX_STEPS {
             return Err(unusable(format!("step {step} is beyond the last one, {}", MAX_STEPS - 1)));
         }
-        let rollbacks: u32 = checkpoint.meta("rollbacks")?;
-        let carried: Option<f64> = checkpoint.meta("carried")?;
+        if !lr_factors.iter().all(|x| x.is_finite() && *x > 0.0) {
+            return Err(unusable(format!("lr_factor is {lr_factors:?}; it must be positive")));
+        }
         if carried.is_some() != self.carried().is_some() {
             return Err(Error::Mismatch {
                 field: "carried number".into(),
@@ -83,18 +158,19 @@ impl<F: Real> Stepper<F> {
                 present: format!("{:?}", self.carried()),
             });
         }
-        let layout = self.target().layout();
-        let saved_theta = read_vector(checkpoint, "theta", layout)?;
-        let mut vectors = Vec::with_capacity(self.names().len());
-        for name in self.names() {
-            vectors.push(match *name {
-                "" => Vec::new(),
-                name => read_vector(checkpoint, &format!("state/{name}"), layout)?,
+        let present: Vec<_> = self.state().map(|(name, _)| name).collect();
+        if !present.iter().eq(state.iter().map(|(name, _)| name)) {
+            return Err(Error::Mismatch {
+                field: "state vectors".into(),
+                saved: format!("{:?}", state.iter().map(|(name, _)| name).collect::<Vec<_>>()),
+                present: format!("{present:?}"),
             });
         }
-
-        theta.copy_from_slice(&saved_theta);
-        self.put_back(step, rollbacks, carried, vectors);
+        for (name, vector) in state {
+            self.target().layout().check_len("a saved state vector", vector.len())?;
+            self.refuse_not_finite(&format!("state `{name}`"), vector)?;
+        }
+        self.put_back(position);
         Ok(())
     }
 
@@ -115,10 +191,11 @@ impl<F: Real> Stepper<F> {
         let mut theta = read_vector(checkpoint, "theta", target.layout())?;
         let clip: Clip = checkpoint.meta("clip")?;
         let policy: OnTrouble = checkpoint.meta("on_trouble")?;
-        let mut stepper =
-            Stepper::new(algorithm, &target, checkpoint.meta("seed")?, checkpoint.meta("chain")?)?
-                .with_clip(clip)?
-                .on_trouble(policy)?;
+        let (seed, chain) = (checkpoint.meta("seed")?, checkpoint.meta("chain")?);
+        let first_segment = or_absent(checkpoint, "first_segment", 0)?;
+        let mut stepper = Stepper::of_part(algorithm, &target, seed, chain, first_segment)?
+            .with_clip(clip)?
+            .on_trouble(policy)?;
         stepper.restore(&mut theta, checkpoint)?;
         Ok((stepper, theta))
     }
@@ -135,6 +212,11 @@ impl<F: Real> Stepper<F> {
             step: self.steps(),
         })
     }
+}
+
+/// Metadata that is written only where it says something.
+fn or_absent<T: DeserializeOwned>(checkpoint: &Checkpoint, key: &str, absent: T) -> Result<T> {
+    if checkpoint.meta_keys().any(|k| k == key) { checkpoint.meta(key) } else { Ok(absent) }
 }
 
 fn check_element<F: Real>(checkpoint: &Checkpoint) -> Result<()> {

@@ -69,7 +69,7 @@ impl<F: Real> Kernel<F, 1> for Sgd {
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         Ok(Scalars {
-            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.segment.lr_scale),
+            lr: F::from_f64(self.lr.positive_at("lr", c.t)? * c.lr.product()),
             momentum: F::from_f64(self.momentum),
             nesterov: self.nesterov,
         })

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, check};
 use crate::real::Real;
 use crate::schedule::InverseTemperature;
 use crate::target::{DataSize, Target};
-use crate::units::{Integrator, StepSize};
+use crate::units::{Integrator, LrScale, StepSize};
 use serde::{Deserialize, Serialize};
 
 /// Settings of SGHMC.
@@ -81,7 +81,7 @@ impl Sghmc {
             }
         }
         for i in 0..target.layout().segments().len() {
-            let scale = target.settings(i).lr_scale;
+            let scale = LrScale::group(target.settings(i).lr_scale);
             self.diffusion(&self.physics(1, target.data_size(), scale)?)?;
         }
         Ok(())
@@ -96,8 +96,8 @@ impl Sghmc {
             Initial::Normal { sd: (physics.eta / physics.beta).sqrt() }
         }
     }
-    pub(crate) fn physics(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<Physics> {
-        let step = self.step.at(t, Integrator::Euler, n, lr_scale)?;
+    pub(crate) fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
+        let step = self.step.at(t, Integrator::Euler, n, lr.product())?;
         Ok(Physics {
             stage: if self.noiseless { Stage::Refining } else { Stage::Exploring },
             eta: step.eta,
@@ -140,7 +140,7 @@ impl<F: Real> Kernel<F, 1> for Sghmc {
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         let n = c.target.data_size();
-        let p = self.physics(c.t, n, c.segment.lr_scale)?;
+        let p = self.physics(c.t, n, c.lr)?;
         Ok(Scalars {
             keep: F::from_f64(1.0 - p.alpha0),
             eta_n: F::from_f64(p.eta * n.as_f64()),

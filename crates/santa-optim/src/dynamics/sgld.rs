@@ -56,7 +56,7 @@ impl<F: Real> Kernel<F, 0> for Sgld {
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         let n = c.target.data_size();
-        let eta = self.rate.eta_at(c.t, n, c.segment.lr_scale)?;
+        let eta = self.rate.eta_at(c.t, n, c.lr.product())?;
         Ok(Scalars {
             eta_n: F::from_f64(eta * n.as_f64()),
             sd: F::from_f64((2.0 * eta / self.beta.at(c.t)?).sqrt()),

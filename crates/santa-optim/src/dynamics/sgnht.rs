@@ -6,7 +6,7 @@ use crate::error::{Result, check};
 use crate::real::Real;
 use crate::schedule::InverseTemperature;
 use crate::target::DataSize;
-use crate::units::{Integrator, StepSize};
+use crate::units::{Integrator, LrScale, StepSize};
 use serde::{Deserialize, Serialize};
 
 /// Settings of SGNHT.
@@ -63,10 +63,10 @@ impl Sgnht {
     pub(crate) fn initial(&self, physics: &Physics) -> Initial {
         Initial::Normal { sd: (physics.eta / physics.beta).sqrt() }
     }
-    pub(crate) fn physics(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<Physics> {
-        let step = self.step.at(t, Integrator::Euler, n, lr_scale)?;
+    pub(crate) fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
+        let step = self.step.at(t, Integrator::Euler, n, lr.product())?;
         // One A for all: alpha_0 = A h in every group.
-        let base = self.step.at(t, Integrator::Euler, n, 1.0)?;
+        let base = self.step.at(t, Integrator::Euler, n, lr.outside)?;
         Ok(Physics {
             stage: Stage::Exploring,
             eta: step.eta,
@@ -79,6 +79,7 @@ impl Sgnht {
 }
 
 /// SGNHT with its friction.
+#[derive(Clone)]
 pub(crate) struct SgnhtKernel {
     pub settings: Sgnht,
     /// Number of moving parameters, each counted with the root of its group's learning-rate factor.
@@ -101,14 +102,14 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
 
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         let n = c.target.data_size();
-        let p = self.settings.physics(c.t, n, c.segment.lr_scale)?;
+        let p = self.settings.physics(c.t, n, c.lr)?;
         let h = p.eta.sqrt();
         Ok(Scalars {
             keep: F::from_f64(1.0 - p.alpha0 - h * self.shift),
             eta_n: F::from_f64(p.eta * n.as_f64()),
             // A eta^(3/2) = (A h) eta = alpha_0 eta
             sd: F::from_f64((2.0 * p.alpha0 * p.eta / p.beta).sqrt()),
-            weight: c.segment.lr_scale.sqrt() / p.eta,
+            weight: c.lr.group.sqrt() / p.eta,
         })
     }
 
@@ -139,7 +140,7 @@ impl<F: Real> Kernel<F, 1> for SgnhtKernel {
         if self.n == 0.0 {
             return Ok(());
         }
-        let p = self.settings.physics(c.t, c.target.data_size(), 1.0)?;
+        let p = self.settings.physics(c.t, c.target.data_size(), LrScale { group: 1.0, ..c.lr })?;
         self.shift += p.eta.sqrt() / p.mass * (total / self.n - 1.0 / p.beta);
         Ok(())
     }

@@ -1,13 +1,15 @@
 //! A dynamics at work: its settings, its state vectors, and the step.
 
 use super::engine::{Chunk, Context, Kernel, Lanes, MAX_SLOTS, Outcome, Pass, Preparation, chunks};
+use super::saved::Position;
 use super::{Algorithm, Initial, Physics, SeparableMetric, Stage};
 use crate::clip::{Clip, gradient_norm};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::health::{OnTrouble, first_not_finite};
-use crate::noise::{MAX_CHAINS, MAX_STEPS, Purpose, Stream};
+use crate::noise::{MAX_CHAINS, MAX_SEGMENTS, MAX_STEPS, Purpose, Stream};
 use crate::real::Real;
 use crate::target::Target;
+use crate::units::{LrScale, StepSize};
 use aligned_vec::{AVec, ConstAlign};
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,7 +55,12 @@ pub struct Stepper<F: Real> {
     seed: u64,
     chain: u32,
     stream: Stream,
+    /// The number of the first segment in the noise.
+    first_segment: u32,
     t: u64,
+    /// From outside, for the next step and for the one before it.
+    lr_factor: f64,
+    lr_factor_before: f64,
     rule: Box<dyn Rule<F>>,
     names: Vec<&'static str>,
     /// One for each name; empty where the name is.
@@ -76,17 +83,37 @@ pub struct Stepper<F: Real> {
 }
 
 /// The last good state, for rolling back.
+#[derive(Clone)]
 struct Snapshot<F: Real> {
     t: u64,
     theta: Buffer<F>,
     state: Vec<Buffer<F>>,
     carried: Option<f64>,
+    lr_factor: f64,
 }
 
 /// theta and its gradient, in one piece or by segment.
 enum Parameters<'a, 'b, F> {
     Flat(&'a mut [F], &'a [F]),
     Segments(&'a mut [(&'b mut [F], &'b [F])]),
+}
+
+impl<F: Real> Clone for Stepper<F> {
+    fn clone(&self) -> Self {
+        Stepper {
+            algorithm: self.algorithm.clone(),
+            target: self.target.clone(),
+            rule: self.rule.duplicate(),
+            names: self.names.clone(),
+            state: self.state.clone(),
+            chunks: self.chunks.clone(),
+            by_segment: self.by_segment.clone(),
+            outcomes: self.outcomes.clone(),
+            preparation: self.preparation.clone(),
+            snapshot: self.snapshot.clone(),
+            ..*self
+        }
+    }
 }
 
 impl<F: Real> Stepper<F> {
@@ -98,7 +125,19 @@ impl<F: Real> Stepper<F> {
         seed: u64,
         chain: u32,
     ) -> Result<Self> {
-        Self::build(algorithm.into(), target, seed, chain, None)
+        Self::build(algorithm.into(), target, seed, chain, 0, None)
+    }
+
+    /// Dynamics of a part of a model: its segments have the noise that segments `first_segment ..` of
+    /// the whole would have. For frameworks that hand over one tensor at a time.
+    pub fn of_part(
+        algorithm: impl Into<Algorithm>,
+        target: &Target,
+        seed: u64,
+        chain: u32,
+        first_segment: u32,
+    ) -> Result<Self> {
+        Self::build(algorithm.into(), target, seed, chain, first_segment, None)
     }
 
     /// The same with a metric that is a function of theta (`Metric::Given`).
@@ -109,7 +148,7 @@ impl<F: Real> Stepper<F> {
         chain: u32,
         metric: Arc<dyn SeparableMetric<F>>,
     ) -> Result<Self> {
-        Self::build(algorithm.into(), target, seed, chain, Some(metric))
+        Self::build(algorithm.into(), target, seed, chain, 0, Some(metric))
     }
 
     fn build(
@@ -117,45 +156,22 @@ impl<F: Real> Stepper<F> {
         target: &Target,
         seed: u64,
         chain: u32,
+        first_segment: u32,
         metric: Option<Arc<dyn SeparableMetric<F>>>,
     ) -> Result<Self> {
         algorithm.check(target)?;
+        let segments = target.layout().segments().len();
+        if first_segment as usize + segments > MAX_SEGMENTS {
+            let allowed = format!("with {segments} segments at most {}", MAX_SEGMENTS - segments);
+            return Err(Error::setting("first_segment", first_segment, allowed));
+        }
         if chain >= MAX_CHAINS {
             return Err(Error::setting("chain", chain, format!("below {MAX_CHAINS}")));
         }
         let names = algorithm.slots();
         debug_assert!(names.len() <= MAX_SLOTS);
-        let start = Stream::new(seed, chain, Purpose::Momenta);
-        let mut state = Vec::with_capacity(names.len());
-        for (k, name) in names.iter().enumerate() {
-            if name.is_empty() {
-                state.push(zeros(0));
-                continue;
-            }
-            let mut vector: Buffer<F> = zeros(target.dim());
-            for (i, segment) in target.layout().segments().iter().enumerate() {
-                let scale = target.settings(i).lr_scale;
-                let part = &mut vector[segment.range()];
-                match algorithm.initial(name, target.data_size(), scale)? {
-                    Initial::Zero => {}
-                    Initial::Value(x) => part.fill(F::from_f64(x)),
-                    Initial::Normal { sd } => {
-                        start.normals(k as u64, i as u32, 0, part);
-                        let sd = F::from_f64(sd);
-                        part.iter_mut().for_each(|x| *x *= sd);
-                    }
-                }
-                if let Some(x) = part.iter().find(|x| !x.is_finite()) {
-                    let allowed = format!(
-                        "the settings overflow {} at the start of segment `{}`",
-                        F::NAME,
-                        segment.name()
-                    );
-                    return Err(Error::setting(format!("state `{name}`"), x, allowed));
-                }
-            }
-            state.push(vector);
-        }
+        let start = Start { algorithm: &algorithm, target, seed, chain, first_segment };
+        let state = start.vectors(&names, 1.0)?;
         let chunks = chunks(target);
         let by_segment = (0..target.layout().segments().len() as u32)
             .map(|i| {
@@ -175,7 +191,7 @@ impl<F: Real> Stepper<F> {
             })
             .collect();
         let mut rule = algorithm.rule(target, metric)?;
-        rule.prepare(1, target)?; // also sizes its buffers, once
+        rule.prepare(&Moment { t: 1, target, lr_factor: 1.0, lr_ratio: 1.0 })?; // also sizes its buffers, once
         Ok(Stepper {
             rule,
             stream: Stream::new(seed, chain, Purpose::Dynamics),
@@ -184,7 +200,10 @@ impl<F: Real> Stepper<F> {
             algorithm,
             seed,
             chain,
+            first_segment,
             t: 0,
+            lr_factor: 1.0,
+            lr_factor_before: 1.0,
             names,
             state,
             chunks,
@@ -225,6 +244,36 @@ impl<F: Real> Stepper<F> {
         policy.check()?;
         self.on_trouble = policy;
         Ok(self)
+    }
+
+    /// Multiplies the learning rate of the settings from the next step on: for a schedule that lives
+    /// outside. With a learning rate of 1 in the settings ([`Algorithm::with_lr`]) the factor *is* the
+    /// learning rate.
+    ///
+    /// Santa's momentum and thermostat follow as they follow a schedule of the settings. A factor that
+    /// is set before the first step also sets the scale of the momentum that the dynamics start with.
+    /// The paper's units ([`StepSize::Paper`]) are refused: there the friction hangs on $\eta$ too.
+    pub fn set_lr_factor(&mut self, factor: f64) -> Result<()> {
+        check::positive("lr_factor", factor)?;
+        if factor != 1.0 && matches!(self.algorithm.step_size(), Some(StepSize::Paper { .. })) {
+            let allowed = "the settings are in the paper's units, where a learning rate from outside \
+                           would change the friction; use StepSize::practical or heavy_ball";
+            return Err(Error::setting("lr_factor", factor, allowed));
+        }
+        if self.t == 0 && factor != self.lr_factor {
+            let Stepper { algorithm, target, seed, chain, first_segment, names, .. } = &*self;
+            let (seed, chain, first_segment) = (*seed, *chain, *first_segment);
+            let start = Start { algorithm, target, seed, chain, first_segment };
+            self.state = start.vectors(names, factor)?;
+            self.lr_factor_before = factor;
+        }
+        self.lr_factor = factor;
+        Ok(())
+    }
+
+    /// What multiplies the learning rate of the settings; 1 unless set.
+    pub fn lr_factor(&self) -> f64 {
+        self.lr_factor
     }
 
     /// Moves `theta` by one step. `mean_gradient` is the mean over the minibatch, at this `theta`,
@@ -273,7 +322,9 @@ impl<F: Real> Stepper<F> {
                 "the noise repeats from here on; change the seed",
             ));
         }
-        self.rule.prepare(t, &self.target)?;
+        let lr_ratio = self.lr_factor / self.lr_factor_before;
+        let moment = Moment { t, target: &self.target, lr_factor: self.lr_factor, lr_ratio };
+        self.rule.prepare(&moment)?;
         if let OnTrouble::RollBack { every, .. } = self.on_trouble {
             let due = self.t.is_multiple_of(every) || self.snapshot.is_none();
             if self.failures == 0 && due {
@@ -300,7 +351,8 @@ impl<F: Real> Stepper<F> {
             return self.handle(trouble, t, &mut parameters);
         }
         let total = self.outcomes.iter().map(|o| o.partial).sum();
-        if let Err(error) = self.rule.finish(t, &self.target, total) {
+        let moment = Moment { t, target: &self.target, lr_factor: self.lr_factor, lr_ratio };
+        if let Err(error) = self.rule.finish(&moment, total) {
             self.poisoned = Some(t);
             return Err(error);
         }
@@ -310,6 +362,7 @@ impl<F: Real> Stepper<F> {
             return self.handle(trouble, t, &mut parameters);
         }
         self.t = t;
+        self.lr_factor_before = self.lr_factor;
         if t >= self.failed_at {
             self.failures = 0;
         }
@@ -320,7 +373,8 @@ impl<F: Real> Stepper<F> {
     fn run(&mut self, parameters: &mut Parameters<'_, '_, F>, t: u64) {
         let Stepper { rule, state, chunks, by_segment, outcomes, preparation, .. } = self;
         let draw = t | u64::from(self.rollbacks % ROLLBACKS) << STEP_BITS;
-        let common = Common { preparation, stream: self.stream, draw, arch: self.arch };
+        let (stream, first_segment) = (self.stream, self.first_segment);
+        let common = Common { preparation, stream, first_segment, draw, arch: self.arch };
         match parameters {
             Parameters::Flat(theta, gradient) => {
                 let mut slots: [&mut [F]; MAX_SLOTS] = Default::default();
@@ -397,6 +451,7 @@ impl<F: Real> Stepper<F> {
                 }
                 // Time goes back as well, or schedules and state would part; the noise does not.
                 self.t = good.t;
+                self.lr_factor_before = good.lr_factor;
                 self.rollbacks += 1;
                 Ok(StepOutcome::RolledBack { to: good.t })
             }
@@ -411,8 +466,10 @@ impl<F: Real> Stepper<F> {
             theta: zeros(dim),
             state: self.state.iter().map(|v| zeros(v.len())).collect(),
             carried: None,
+            lr_factor: 1.0,
         });
         snapshot.t = self.t;
+        snapshot.lr_factor = self.lr_factor_before;
         snapshot.carried = self.rule.carried();
         parameters.save(&mut snapshot.theta, &self.target);
         for (kept, vector) in snapshot.state.iter_mut().zip(&self.state) {
@@ -485,8 +542,9 @@ impl<F: Real> Stepper<F> {
     }
     /// Step size, temperature and base friction of the last step made, for a segment.
     pub fn physics(&self, segment: usize) -> Result<Option<Physics>> {
-        let scale = self.target.settings(segment).lr_scale;
-        self.algorithm.physics(self.t.max(1), self.target.data_size(), scale)
+        let group = self.target.settings(segment).lr_scale;
+        let lr = LrScale { group, outside: self.lr_factor_before };
+        self.algorithm.physics(self.t.max(1), self.target.data_size(), lr)
     }
 
     /// Names and contents of the state vectors.
@@ -534,6 +592,16 @@ impl<F: Real> Stepper<F> {
         self.on_trouble
     }
 
+    /// The number of segment 0 in the noise; 0 unless these are dynamics [of a part](Self::of_part).
+    pub fn first_segment(&self) -> u32 {
+        self.first_segment
+    }
+
+    /// For the next step, and of the last one.
+    pub(crate) fn lr_factors(&self) -> [f64; 2] {
+        [self.lr_factor, self.lr_factor_before]
+    }
+
     pub(crate) fn rollbacks(&self) -> u32 {
         self.rollbacks
     }
@@ -559,25 +627,22 @@ impl<F: Real> Stepper<F> {
         &self.names
     }
 
-    /// Puts everything back as a checkpoint had it; lengths have been checked.
-    pub(crate) fn put_back(
-        &mut self,
-        t: u64,
-        rollbacks: u32,
-        carried: Option<f64>,
-        vectors: Vec<Vec<F>>,
-    ) {
-        self.t = t;
-        self.rollbacks = rollbacks;
+    /// Puts everything back as a checkpoint had it; it has been checked.
+    pub(crate) fn put_back(&mut self, position: Position<F>) {
+        self.t = position.step;
+        self.rollbacks = position.rollbacks;
+        [self.lr_factor, self.lr_factor_before] = position.lr_factors;
         self.poisoned = None;
         self.failures = 0;
         self.failed_at = 0;
         self.snapshot = None;
-        if let Some(value) = carried {
+        if let Some(value) = position.carried {
             self.rule.carry(value);
         }
-        for (vector, saved) in self.state.iter_mut().zip(vectors) {
-            vector.copy_from_slice(&saved);
+        for (name, saved) in position.state {
+            if let Some(vector) = self.state_vector_mut(&name) {
+                vector.copy_from_slice(&saved);
+            }
         }
     }
 }
@@ -642,10 +707,77 @@ impl<F: Real> Parameters<'_, '_, F> {
     }
 }
 
+/// A step in the making.
+pub(crate) struct Moment<'a> {
+    t: u64,
+    target: &'a Target,
+    /// From outside, and by how much it changed since the step before.
+    lr_factor: f64,
+    lr_ratio: f64,
+}
+
+impl Moment<'_> {
+    fn of_segment(&self, i: usize) -> Context<'_> {
+        let group = self.target.settings(i).lr_scale;
+        let lr = LrScale { group, outside: self.lr_factor };
+        Context { t: self.t, target: self.target, lr, lr_ratio: self.lr_ratio }
+    }
+}
+
+/// Dynamics before their first step.
+struct Start<'a> {
+    algorithm: &'a Algorithm,
+    target: &'a Target,
+    seed: u64,
+    chain: u32,
+    first_segment: u32,
+}
+
+impl Start<'_> {
+    /// The state vectors; those without a name are empty.
+    fn vectors<F: Real>(&self, names: &[&str], lr_factor: f64) -> Result<Vec<Buffer<F>>> {
+        let Start { algorithm, target, .. } = *self;
+        let start = Stream::new(self.seed, self.chain, Purpose::Momenta);
+        let mut state = Vec::with_capacity(names.len());
+        for (k, name) in names.iter().enumerate() {
+            if name.is_empty() {
+                state.push(zeros(0));
+                continue;
+            }
+            let mut vector: Buffer<F> = zeros(target.dim());
+            for (i, segment) in target.layout().segments().iter().enumerate() {
+                let group = target.settings(i).lr_scale;
+                let lr = LrScale { group, outside: lr_factor };
+                let part = &mut vector[segment.range()];
+                match algorithm.initial(name, target.data_size(), lr)? {
+                    Initial::Zero => {}
+                    Initial::Value(x) => part.fill(F::from_f64(x)),
+                    Initial::Normal { sd } => {
+                        start.normals(k as u64, self.first_segment + i as u32, 0, part);
+                        let sd = F::from_f64(sd);
+                        part.iter_mut().for_each(|x| *x *= sd);
+                    }
+                }
+                if let Some(x) = part.iter().find(|x| !x.is_finite()) {
+                    let allowed = format!(
+                        "the settings overflow {} at the start of segment `{}`",
+                        F::NAME,
+                        segment.name()
+                    );
+                    return Err(Error::setting(format!("state `{name}`"), x, allowed));
+                }
+            }
+            state.push(vector);
+        }
+        Ok(state)
+    }
+}
+
 /// What every kernel gets in a pass.
 pub(crate) struct Common<'a, F> {
     preparation: &'a [Preparation<F>],
     stream: Stream,
+    first_segment: u32,
     /// Which noise.
     draw: u64,
     arch: pulp::Arch,
@@ -654,7 +786,7 @@ pub(crate) struct Common<'a, F> {
 /// A kernel behind one face, whatever its scalars and number of state vectors.
 pub(crate) trait Rule<F: Real>: Send + Sync {
     /// Computes the scalars of step t for every segment.
-    fn prepare(&mut self, t: u64, target: &Target) -> Result<()>;
+    fn prepare(&mut self, moment: &Moment<'_>) -> Result<()>;
     fn run(
         &self,
         common: &Common<'_, F>,
@@ -663,9 +795,10 @@ pub(crate) trait Rule<F: Real>: Send + Sync {
         lanes: Lanes<'_, F>,
         outcomes: &mut [Outcome],
     );
-    fn finish(&mut self, t: u64, target: &Target, total: f64) -> Result<()>;
+    fn finish(&mut self, moment: &Moment<'_>, total: f64) -> Result<()>;
     fn carried(&self) -> Option<f64>;
     fn carry(&mut self, value: f64);
+    fn duplicate(&self) -> Box<dyn Rule<F>>;
 }
 
 /// A kernel with the scalars of the present step, by segment.
@@ -680,12 +813,16 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> Typed<F, K, S> {
     }
 }
 
-impl<F: Real, K: Kernel<F, S>, const S: usize> Rule<F> for Typed<F, K, S> {
-    fn prepare(&mut self, t: u64, target: &Target) -> Result<()> {
+impl<F, K, const S: usize> Rule<F> for Typed<F, K, S>
+where
+    F: Real,
+    K: Kernel<F, S> + Clone + 'static,
+    K::Scalars: 'static,
+{
+    fn prepare(&mut self, moment: &Moment<'_>) -> Result<()> {
         self.scalars.clear();
-        for i in 0..target.layout().segments().len() {
-            let context = Context { t, target, segment: target.settings(i) };
-            self.scalars.push(self.kernel.scalars(&context)?);
+        for i in 0..moment.target.layout().segments().len() {
+            self.scalars.push(self.kernel.scalars(&moment.of_segment(i))?);
         }
         Ok(())
     }
@@ -703,20 +840,24 @@ impl<F: Real, K: Kernel<F, S>, const S: usize> Rule<F> for Typed<F, K, S> {
             scalars: &self.scalars,
             preparation: common.preparation,
             stream: common.stream,
+            first_segment: common.first_segment,
             draw: common.draw,
             arch: common.arch,
         };
         pass.run(chunks, base, lanes, outcomes);
     }
 
-    fn finish(&mut self, t: u64, target: &Target, total: f64) -> Result<()> {
-        self.kernel.finish(total, &Context { t, target, segment: target.settings(0) })
+    fn finish(&mut self, moment: &Moment<'_>, total: f64) -> Result<()> {
+        self.kernel.finish(total, &moment.of_segment(0))
     }
     fn carried(&self) -> Option<f64> {
         self.kernel.carried()
     }
     fn carry(&mut self, value: f64) {
         self.kernel.carry(value);
+    }
+    fn duplicate(&self) -> Box<dyn Rule<F>> {
+        Box::new(Typed { kernel: self.kernel.clone(), scalars: self.scalars.clone() })
     }
 }
 
@@ -938,5 +1079,83 @@ mod tests {
         let alpha0 = stepper.physics(0).unwrap().unwrap().alpha0;
         assert!(stepper.friction().unwrap().unwrap().iter().all(|a| *a == alpha0));
         assert!(stepper.vitals(&theta, &[0.1; 150]).unwrap().warnings().is_empty());
+    }
+
+    /// A framework hands over one tensor at a time, and the learning rate with it.
+    #[test]
+    fn parts_with_a_rate_from_outside_move_as_the_whole_with_the_rate_in_its_settings() {
+        const RATE: f64 = 1e-2;
+        let n = DataSize::new(50).unwrap();
+        let shapes = [("a", vec![130]), ("b", vec![70])];
+        let layout = Layout::new(shapes.clone()).unwrap();
+        let whole = Target::new(layout, n, Prior::gaussian(2.0)).unwrap();
+        for algorithm in algorithms() {
+            if algorithm.name() == "sgnht" {
+                continue; // one thermostat for the whole, or one for each part
+            }
+            let algorithm = algorithm.with_lr(RATE);
+            let mut together: Stepper<f32> = Stepper::new(algorithm.clone(), &whole, 3, 1).unwrap();
+            let mut theta: Vec<f32> = (0..200).map(|i| (i as f32).sin()).collect();
+            let mut apart = theta.clone();
+            let mut parts: Vec<Stepper<f32>> = Vec::new();
+            for (i, shape) in shapes.iter().enumerate() {
+                let layout = Layout::new([shape.clone()]).unwrap();
+                let target = Target::new(layout, n, Prior::gaussian(2.0)).unwrap();
+                let unit = algorithm.clone().with_lr(1.0);
+                let mut part = Stepper::of_part(unit, &target, 3, 1, i as u32).unwrap();
+                part.set_lr_factor(RATE).unwrap();
+                parts.push(part);
+            }
+            for t in 0..30 {
+                let gradient = theta.clone();
+                together.step(&mut theta, &gradient).unwrap();
+                let gradient = apart.clone();
+                let (a, b) = apart.split_at_mut(130);
+                parts[0].step(a, &gradient[..130]).unwrap();
+                parts[1].step(b, &gradient[130..]).unwrap();
+                assert_eq!(theta, apart, "{} at {t}", together.algorithm().name());
+                if t == 10 {
+                    parts = parts.clone();
+                }
+                if t == 20 {
+                    let position = parts[1].position().unwrap();
+                    parts[1].set_lr_factor(7.0).unwrap();
+                    parts[1].state_vector_mut("u").map(|u| u.fill(0.5));
+                    parts[1].go_to(position).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_falls_outside_is_followed_as_one_that_falls_in_the_settings() {
+        let falling = Schedule::BlockDecay { start: 1e-2, factor: 0.5, every: 10 };
+        for algorithm in algorithms() {
+            let (mut a, mut b) = (vec![1.0f64; 150], vec![1.0f64; 150]);
+            let inside = algorithm.clone().with_lr(falling.clone());
+            let mut inside: Stepper<f64> = Stepper::new(inside, &target(150), 3, 0).unwrap();
+            let mut outside: Stepper<f64> =
+                Stepper::new(algorithm.with_lr(1.0), &target(150), 3, 0).unwrap();
+            for t in 1..=40 {
+                outside.set_lr_factor(falling.at(t)).unwrap();
+                let gradient = a.clone();
+                inside.step(&mut a, &gradient).unwrap();
+                let gradient = b.clone();
+                outside.step(&mut b, &gradient).unwrap();
+            }
+            for (x, y) in a.iter().zip(&b) {
+                assert!((x - y).abs() < 1e-10, "{}: {x} {y}", inside.algorithm().name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_from_outside_is_refused_where_it_would_change_the_friction() {
+        let paper = Santa { step: StepSize::paper(1e-4, 1.0), ..Santa::default() };
+        let mut stepper: Stepper<f32> = paper.init(&target(3), 1).unwrap();
+        assert!(stepper.set_lr_factor(1.0).is_ok());
+        let message = stepper.set_lr_factor(0.5).unwrap_err().to_string();
+        assert!(message.contains("lr_factor") && message.contains("practical"), "{message}");
+        assert!(Adam::new(1e-3).init::<f32>(&target(3), 1).unwrap().set_lr_factor(0.0).is_err());
     }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 /// State vectors: momentum u, friction $\alpha - \alpha_0$, second moment v, smoothed gradient.
 pub(crate) const SLOTS: usize = 4;
 
+#[derive(Clone)]
 pub(crate) struct SantaKernel<F: Real> {
     pub settings: Santa,
     pub given: Option<Arc<dyn SeparableMetric<F>>>,
@@ -93,9 +94,10 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
     fn scalars(&self, c: &Context<'_>) -> Result<Scalars<F>> {
         let s = &self.settings;
         let real = F::from_f64;
-        let now = s.physics(c.t, c.target.data_size(), c.segment.lr_scale)?;
+        let now = s.physics(c.t, c.target.data_size(), c.lr)?;
         let explore = now.stage == Stage::Exploring;
         let h = now.eta.sqrt();
+        let outside = if s.rescale && explore && c.t > 1 { c.lr_ratio.sqrt() } else { 1.0 };
 
         let shaken = |g2_power: f64| (2.0 * g2_power / now.beta).sqrt();
         let noise = if !explore {
@@ -175,7 +177,7 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             }),
             lambda,
             smoothing: real(s.smoothing),
-            rescale: real(now.rescale),
+            rescale: real(now.rescale * outside),
             eta_n: real(now.eta * c.target.data_size().as_f64()),
             base: real(now.alpha0),
             noise,

@@ -18,7 +18,7 @@ use super::{Initial, Physics, Stage};
 use crate::error::{Error, Result, check};
 use crate::schedule::InverseTemperature;
 use crate::target::{DataSize, Target};
-use crate::units::{Integrator, StepSize, rest_factor};
+use crate::units::{Integrator, LrScale, StepSize, rest_factor};
 use serde::{Deserialize, Serialize};
 
 /// Settings of Santa.
@@ -336,9 +336,9 @@ impl Santa {
     }
 
     /// Step size, temperature and base friction at step t.
-    pub(crate) fn physics(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<Physics> {
+    pub(crate) fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
         let at = |t: u64| {
-            self.step.at(t, self.integrator, n, lr_scale).map(|mut step| {
+            self.step.at(t, self.integrator, n, lr.product()).map(|mut step| {
                 if self.adam_form && matches!(self.step, StepSize::Practical { .. }) {
                     // The momentum weight multiplies the gradient already.
                     step.eta /= rest_factor(self.integrator, step.alpha0);

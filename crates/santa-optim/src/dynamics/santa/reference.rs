@@ -390,7 +390,8 @@ fn the_single_loop_matches_the_scalar_reference_in_all_its_instances() {
                 };
                 let n = DataSize::new(N).unwrap();
                 let target = Target::new(Layout::flat(1).unwrap(), n, Prior::Flat).unwrap();
-                let context = Context { t: 10, target: &target, segment: target.settings(0) };
+                let lr = LrScale::group(1.0);
+                let context = Context { t: 10, target: &target, lr, lr_ratio: 1.0 };
                 let kernel = SantaKernel::<f64> { settings: s.clone(), given: None };
                 assert!(SantaKernel::has_whole(&kernel.scalars(&context).unwrap()), "{s:#?}");
                 for len in [128, 256, 300] {

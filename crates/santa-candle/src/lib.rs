@@ -1,0 +1,1 @@
+//! Santa and its samplers as optimizers of Candle.

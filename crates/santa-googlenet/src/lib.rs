@@ -1,0 +1,1 @@
+//! GoogLeNet, trained by Santa or by SGD with momentum.
