@@ -84,9 +84,50 @@ pub trait Real:
 }
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
+    use crate::dynamics::{Algorithm, Rule, SeparableMetric};
+    use crate::error::Result;
+    use crate::noise;
+    use crate::target::Target;
+    use std::sync::Arc;
+
+    /// A kernel behind its one face.
+    pub struct Compiled<F: super::Real>(pub(crate) Box<dyn Rule<F>>);
+
+    /// What is compiled in this crate, once for each element type and instruction set. A generic
+    /// function is compiled again in every crate that calls it, and these are the large ones.
+    pub trait Sealed: Sized {
+        /// The kernel of an algorithm.
+        #[doc(hidden)]
+        fn rule(
+            algorithm: &Algorithm,
+            target: &Target,
+            given: Option<Arc<dyn SeparableMetric<Self>>>,
+        ) -> Result<Compiled<Self>>
+        where
+            Self: super::Real;
+
+        /// Standard normal deviates from an element on.
+        #[doc(hidden)]
+        fn fill_normals(key: [u32; 2], counter: [u32; 3], first: usize, out: &mut [Self]);
+    }
+
+    macro_rules! compiled_here {
+        ($($element:ty),*) => {$(
+            impl Sealed for $element {
+                fn rule(
+                    algorithm: &Algorithm,
+                    target: &Target,
+                    given: Option<Arc<dyn SeparableMetric<Self>>>,
+                ) -> Result<Compiled<Self>> {
+                    algorithm.rule(target, given).map(Compiled)
+                }
+                fn fill_normals(key: [u32; 2], counter: [u32; 3], first: usize, out: &mut [Self]) {
+                    noise::fill_normals(key, counter, first, out);
+                }
+            }
+        )*};
+    }
+    compiled_here!(f32, f64);
 }
 
 /// Adding this to an `f32` of moderate size rounds it to an integer, held in the low mantissa bits.

@@ -60,7 +60,8 @@ use crate::target::{DataSize, Target};
 use crate::units::{LrScale, StepSize};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use stepper::{Rule, Typed};
+pub(crate) use stepper::Rule;
+use stepper::Typed;
 
 /// What the dynamics are doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -297,7 +298,7 @@ impl Algorithm {
         }
     }
 
-    /// The kernel of these settings.
+    /// The kernel of these settings; called through the element type, so that it is compiled here.
     pub(crate) fn rule<F: Real>(
         &self,
         target: &Target,

@@ -190,7 +190,7 @@ impl<F: Real> Stepper<F> {
                 }
             })
             .collect();
-        let mut rule = algorithm.rule(target, metric)?;
+        let mut rule = F::rule(&algorithm, target, metric)?.0;
         rule.prepare(&Moment { t: 1, target, lr_factor: 1.0, lr_ratio: 1.0 })?; // also sizes its buffers, once
         Ok(Stepper {
             rule,

@@ -103,7 +103,7 @@ impl Stream {
     /// Fills `out` with standard normal deviates: the elements `first ..` of a segment at a step.
     pub fn normals<F: Real>(&self, step: u64, segment: u32, first: usize, out: &mut [F]) {
         let counter = self.counter(step, segment);
-        pulp::Arch::new().dispatch(Fill { key: self.key, counter, first, out });
+        F::fill_normals(self.key, counter, first, out);
     }
 
     /// 128 random bits: draw number `index` of a segment at a step.
@@ -159,6 +159,11 @@ impl pulp::WithSimd for FillBelow<'_> {
             chunk.copy_from_slice(&draws[..chunk.len()]);
         }
     }
+}
+
+/// [`Stream::normals`]; called through the element type, so that it is compiled here.
+pub(crate) fn fill_normals<F: Real>(key: [u32; 2], counter: [u32; 3], first: usize, out: &mut [F]) {
+    pulp::Arch::new().dispatch(Fill { key, counter, first, out });
 }
 
 /// Deviates from element `first` on, for the instruction set at hand.
