@@ -244,6 +244,9 @@ fn write<F, R>(
     let draws = &posterior.draws;
     let name = about["sampler"].as_str().unwrap_or("santa").replace(' ', "-");
     about["seconds"] = seconds.into();
+    // Of the draws alone: the warm-up's are in the seconds and not here.
+    let gradients = (draws.chains() * draws.len()) as u64 * posterior.tuning.figures.thin;
+    about["gradients_per_s"] = (gradients as f64 / seconds).into();
     if about["warmed_up"].is_null() {
         about["warmed_up"] = true.into();
     }
