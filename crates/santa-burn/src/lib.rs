@@ -1,1 +1,12 @@
 //! Santa and its samplers as optimizers of Burn.
+
+pub mod config;
+pub mod dynamics;
+pub mod error;
+pub mod memory;
+pub mod state;
+
+pub use config::{DynamicsConfig, SantaConfig};
+pub use dynamics::Dynamics;
+pub use error::{Error, Result};
+pub use state::DynamicsState;
