@@ -84,3 +84,33 @@ impl InplaceOp1 for Hold<'_, '_> {
         Progress { slices, rest, step }.go_on()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gradient::address;
+    use candle_core::{DType, Device, Var};
+
+    #[test]
+    fn a_step_is_handed_the_variables_own_memory() {
+        let vars: Vec<Var> =
+            (1..4).map(|len| Var::zeros(len, DType::F32, &Device::Cpu).unwrap()).collect();
+        let gradient = [0f32; 3];
+        let mut copy = [0f32; 2];
+        let mut places: Vec<_> = vars.iter().map(|v| (Place::Held(v), &gradient[..])).collect();
+        places.insert(1, (Place::Copied(&mut copy), &gradient[..2]));
+        let mut seen = Vec::new();
+        with_all(places, &mut |segments| {
+            for (k, (values, _)) in segments.iter_mut().enumerate() {
+                values.fill(k as f32);
+                seen.push(values.as_ptr());
+            }
+        })
+        .unwrap();
+        assert_eq!(seen.remove(1), copy.as_ptr());
+        let own: Vec<_> = vars.iter().map(|var| address(var).unwrap()).collect();
+        assert_eq!(seen, own);
+        assert_eq!(vars[2].to_vec1::<f32>().unwrap(), [3.0; 3]);
+        assert_eq!(copy, [1.0; 2]);
+    }
+}

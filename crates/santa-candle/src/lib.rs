@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # Where things are
+//! ## Where things are
 //!
 //! | | |
 //! | --- | --- |
