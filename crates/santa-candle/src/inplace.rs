@@ -9,9 +9,9 @@ use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Tensor, bail};
 use std::cell::Cell;
 use std::vec::IntoIter;
 
-/// Variables that are held at once: each takes its share of the stack, about a kilobyte without
-/// optimization. Those beyond are copied.
-pub(crate) const MAX_HELD: usize = 512;
+/// Variables that are held at once. Each takes its share of the stack, three kilobytes without
+/// optimization, and a thread may have no more than two megabytes. The others are copied.
+pub(crate) const MAX_HELD: usize = 256;
 
 /// Where a step finds a variable's values.
 pub(crate) enum Place<'a> {

@@ -9,6 +9,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor, Var};
 use candle_nn::{Optimizer, VarMap};
 use santa::{Layout, Schedule, StepOutcome, Stepper, Target};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::PoisonError;
@@ -50,13 +51,16 @@ use std::sync::PoisonError;
 /// variable and step: the variable counts by its place in the list.
 ///
 /// On the CPU the variables move in their own memory; none of it is copied or allocated. Variables on
-/// CUDA or Metal, and those beyond the 512th, are copied to the host and back in every step.
+/// CUDA or Metal are copied to the host and back in every step; so are, in a model of more than 256
+/// variables, all but the 256 largest.
 ///
 /// A step holds the locks of all variables. A thread that evaluates the model meanwhile waits; but an
 /// operation that reads two of them at once, such as a layer normalisation, could wait for a step
 /// that waits for it: let other threads evaluate a copy, or between steps.
 pub struct Dynamics {
     vars: Vec<Var>,
+    /// Which of them move in their own memory.
+    held: Vec<bool>,
     pub(crate) stepper: Stepper<f32>,
     /// The learning rate of the settings.
     schedule: Schedule,
@@ -112,14 +116,15 @@ impl Dynamics {
             .with_clip(params.clip)?
             .on_trouble(params.on_trouble)?;
         let (missing, buffers) = (params.missing, Buffers::default());
-        Ok(Dynamics { vars, stepper, schedule, lr: None, missing, buffers })
+        let held = held(&vars, &target);
+        Ok(Dynamics { vars, held, stepper, schedule, lr: None, missing, buffers })
     }
 
     /// [`Optimizer::step`] that says what became of the step: with a policy other than to stop, a
     /// step may be skipped or undone.
     pub fn advance(&mut self, grads: &GradStore) -> Result<StepOutcome> {
         self.apply_learning_rate()?;
-        let Dynamics { vars, stepper, buffers, missing, .. } = self;
+        let Dynamics { vars, held, stepper, buffers, missing, .. } = self;
         let target = stepper.target();
         let need = |i: usize| match (target.settings(i).frozen, *missing) {
             (true, _) => Need::Unused,
@@ -130,8 +135,11 @@ impl Dynamics {
 
         let mut copies = Vec::with_capacity(vars.len());
         for (i, var) in vars.iter().enumerate() {
-            let held = i < MAX_HELD && var.device().is_cpu();
-            copies.push(if held { None } else { Some(values(var)?) });
+            copies.push(match (held[i], target.settings(i).frozen) {
+                (true, _) => None,
+                (false, false) => Some(values(var)?),
+                (false, true) => Some(vec![0.0; var.elem_count()]), // for its length: not read
+            });
         }
         let places = vars.iter().zip(&mut copies).enumerate().map(|(i, (var, copy))| {
             let place = match copy {
@@ -236,6 +244,15 @@ impl fmt::Debug for Dynamics {
             .field("variables", &self.vars.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Chooses the variables that are held during a step: on the CPU, moving ones first, large ones first.
+fn held(vars: &[Var], target: &Target) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..vars.len()).filter(|i| vars[*i].device().is_cpu()).collect();
+    order.sort_by_key(|i| (target.settings(*i).frozen, Reverse(vars[*i].elem_count())));
+    let mut held = vec![false; vars.len()];
+    order.into_iter().take(MAX_HELD).for_each(|i| held[i] = true);
+    held
 }
 
 /// The variables of floats of a map, by name.

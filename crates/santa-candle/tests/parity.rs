@@ -85,18 +85,31 @@ fn in_candle(seed: u64) -> Vec<f32> {
     santa.theta().unwrap()
 }
 
-fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
+/// The differences, in order.
+fn differences(a: &[f32], b: &[f32]) -> Vec<f32> {
+    let mut differences: Vec<f32> = a.iter().zip(b).map(|(x, y)| (x - y).abs()).collect();
+    differences.sort_by(f32::total_cmp);
+    differences
 }
 
+/// With the same gradients the steps are the same bits (`steps.rs`). Here each side computes its own,
+/// and their sums round differently, by some 1e-8. Where gradient and prior cancel in the first step,
+/// that matters: the metric, $1/(\lambda + \sqrt{v})$ with $\lambda = 10^{-5}$, magnifies it, and the
+/// noise with it, to $10^{-8} / 2\lambda$ of a move that is as long as 0.5. This happens to one
+/// parameter in thousands, in the first step alone, and grows no more.
 #[test]
 fn a_hundred_santa_steps_with_noise_end_where_the_native_network_does() {
-    /// A hundred steps of 1e-3, each with gradients that differ by some roundings.
-    const TOLERANCE: f32 = 1e-4;
-    let (native, candle) = (natively(6), in_candle(6));
-    let difference = largest_difference(&native, &candle);
-    println!("largest difference {difference:e}");
-    assert!(difference < TOLERANCE, "{difference}");
-    // The negative control: other noise ends elsewhere.
-    assert!(largest_difference(&native, &in_candle(7)) > 10.0 * TOLERANCE);
+    /// For 999 of 1000 parameters.
+    const MOST: f32 = 1e-5;
+    /// For those whose first gradient cancels.
+    const ALL: f32 = 5e-4;
+    let native = natively(6);
+    let same = differences(&native, &in_candle(6));
+    let (most, all) = (same[same.len() * 999 / 1000], same[same.len() - 1]);
+    assert!(most < MOST, "{most}");
+    assert!(all < ALL, "{all}");
+    // The negative control: with other noise half of the parameters are further off than any was.
+    let other = differences(&native, &in_candle(7));
+    let median = other[other.len() / 2];
+    assert!(median > ALL, "{median}");
 }
