@@ -247,7 +247,8 @@ impl ModuleStepper {
     }
 
     /// Multiplies the learning rate of the settings from the next step on, for a scheduler of Burn.
-    /// With a learning rate of 1 in the settings ([`Algorithm::with_lr`]) this *is* the learning rate.
+    /// With a learning rate of 1 in the settings ([`Algorithm::with_lr`]) this *is* the learning rate:
+    /// `stepper.set_lr_factor(scheduler.step().base())`.
     pub fn set_lr_factor(&mut self, factor: f64) -> Result<()> {
         Ok(self.stepper.set_lr_factor(factor)?)
     }

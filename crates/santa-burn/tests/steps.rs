@@ -3,7 +3,6 @@
 mod common;
 
 use burn::grad_clipping::GradientClippingConfig;
-use burn::lr_scheduler::LrScheduler;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::module::{Module, Param, ParamGroup};
 use burn::optim::{GradientsParams, ModuleOptimizer};
@@ -189,7 +188,7 @@ fn the_learning_rate_is_the_schedulers() {
     let mut native = Stepper::new(santa, &target(SIZES), SEED, 0).unwrap();
     let mut expected = start(SIZES);
     for t in 1..=STEPS {
-        let lr = scheduler.step();
+        let lr = scheduler.step().base();
         let gradient = gradient(SIZES, t);
         let by_hand = grads(&net, SIZES, &gradient);
         net = optimizer.step(lr, net, by_hand);
