@@ -212,8 +212,7 @@ impl ModuleStepper {
     ) -> Result<StepOutcome> {
         let target = self.stepper.target();
         let missing_is_zero = self.missing == Missing::Zero;
-        let Gathered { gradients, remote } =
-            walk::gather(module, target, grads, missing_is_zero)?;
+        let Gathered { gradients, remote } = walk::gather(module, target, grads, missing_is_zero)?;
         let mut taken = walk::take(module, target, remote);
         let outcome = self.advance(&mut taken, &gradients);
         walk::put(module, taken);

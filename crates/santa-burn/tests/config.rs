@@ -23,7 +23,8 @@ fn without_being_told_anything_santa_refines_and_draws_no_noise() {
 fn told_n_and_the_steps_it_is_the_preset_in_place_of_adam() {
     let config = SantaConfig::new().with_data_size(Some(60_000)).with_steps(Some(10_000));
     assert_eq!(santa_of(&config), Santa::new(1.0, 10_000));
-    let santa = santa_of(&config.with_exploring(0.3).with_beta(Some(InverseTemperature::fixed(9.0))));
+    let santa =
+        santa_of(&config.with_exploring(0.3).with_beta(Some(InverseTemperature::fixed(9.0))));
     assert_eq!(santa.exploration, Exploration::Steps(3_000));
     assert_eq!(santa.beta, InverseTemperature::fixed(9.0));
 }

@@ -64,14 +64,12 @@ impl Data {
 }
 
 fn native(data: &Data, seed: u64) -> (Vec<f32>, Vec<f32>) {
-    let examples =
-        Examples::from_f32(data.inputs.clone(), SIZES[0], data.labels.clone()).unwrap();
+    let examples = Examples::from_f32(data.inputs.clone(), SIZES[0], data.labels.clone()).unwrap();
     let prior = Prior::gaussian(DECAY * DATA as f64);
     let mut model = Classifier::<f32>::new(&Architecture::dense(&SIZES), examples, prior).unwrap();
     let start = model.initial(1, 0).to_vec();
     let mut parameters = start.clone();
-    let mut stepper: Stepper<f32> =
-        Santa::new(1.0, STEPS).init(model.target(), seed).unwrap();
+    let mut stepper: Stepper<f32> = Santa::new(1.0, STEPS).init(model.target(), seed).unwrap();
     stepper.set_lr_factor(LR).unwrap();
     let mut gradient = vec![0.0; parameters.len()];
     for t in 1..=STEPS {

@@ -212,10 +212,8 @@ fn a_learning_rate_of_zero_makes_no_step() {
 
 #[test]
 fn groups_by_path_have_their_prior_their_rate_or_stay() {
-    let groups = [
-        Group::new("*.bias").prior(Prior::Flat).lr_scale(2.0),
-        Group::new("second.*").frozen(),
-    ];
+    let groups =
+        [Group::new("*.bias").prior(Prior::Flat).lr_scale(2.0), Group::new("second.*").frozen()];
     let (mut config, mut target) = (stepper_config(Santa::new(1e-2, 20)), target(SIZES));
     for group in groups {
         config = config.with_group(group.clone());
@@ -248,11 +246,8 @@ fn parameters_that_require_no_gradient_are_frozen() {
 fn groups_of_one_module_optimizer_share_the_count_of_the_noise() {
     let santa = dynamics_config(Santa::new(1.0, 20)).build();
     let biases = santa.with_prior(Prior::Flat).unwrap();
-    let optimizer = ModuleOptimizer::from(santa).with_group(
-        ParamGroup::from_predicate("bias"),
-        biases,
-        None,
-    );
+    let optimizer =
+        ModuleOptimizer::from(santa).with_group(ParamGroup::from_predicate("bias"), biases, None);
     let found = by_optimizer(SIZES, optimizer);
     let target = target(SIZES).with_group(Group::new("*.bias").prior(Prior::Flat)).unwrap();
     let mut native_stepper = Santa::new(1.0, 20).init(&target, SEED).unwrap();

@@ -61,15 +61,10 @@ pub fn net_of(sizes: [usize; 3], theta: &[f32]) -> Net {
 
 pub fn theta(net: &Net) -> Vec<f32> {
     let bias = |layer: &Linear| layer.bias.as_ref().unwrap().to_data();
-    [
-        net.first.weight.to_data(),
-        bias(&net.first),
-        net.second.weight.to_data(),
-        bias(&net.second),
-    ]
-    .iter()
-    .flat_map(|data| data.as_slice::<f32>().unwrap().to_vec())
-    .collect()
+    [net.first.weight.to_data(), bias(&net.first), net.second.weight.to_data(), bias(&net.second)]
+        .iter()
+        .flat_map(|data| data.as_slice::<f32>().unwrap().to_vec())
+        .collect()
 }
 
 pub fn bits(theta: &[f32]) -> Vec<u32> {
