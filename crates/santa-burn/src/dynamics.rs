@@ -76,8 +76,7 @@ impl Dynamics {
             _ => algorithm.with_lr(1.0),
         };
         let segments = Arc::new(AtomicU32::new(0));
-        let dynamics =
-            Dynamics { algorithm, data_size, prior, seed, chain, on_trouble, segments };
+        let dynamics = Dynamics { algorithm, data_size, prior, seed, chain, on_trouble, segments };
         // What cannot work is refused now, not at the first step.
         dynamics.stepper(vec![1], 0)?;
         Ok(dynamics)

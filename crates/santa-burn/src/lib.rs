@@ -1,4 +1,15 @@
-//! Santa and its samplers as optimizers of Burn.
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to find what
+//!
+//! | | |
+//! | --- | --- |
+//! | [`SantaConfig`] | Santa in place of `AdamConfig` |
+//! | [`DynamicsConfig`] | the same for every dynamics of the library |
+//! | [`Dynamics`], [`DynamicsState`] | Burn's optimizer trait, and what a record holds |
+//! | [`StepperConfig`], [`ModuleStepper`] | dynamics of a whole module |
+//! | [`memory`] | when a step copies |
+//! | [`enum@Error`] | what can go wrong |
 
 pub mod config;
 pub mod dynamics;

@@ -212,8 +212,7 @@ impl ModuleStepper {
     ) -> Result<StepOutcome> {
         let target = self.stepper.target();
         let missing_is_zero = self.missing == Missing::Zero;
-        let Gathered { gradients, remote } =
-            walk::gather(module, target, grads, missing_is_zero)?;
+        let Gathered { gradients, remote } = walk::gather(module, target, grads, missing_is_zero)?;
         let mut taken = walk::take(module, target, remote);
         let outcome = self.advance(&mut taken, &gradients);
         walk::put(module, taken);
@@ -247,7 +246,8 @@ impl ModuleStepper {
     }
 
     /// Multiplies the learning rate of the settings from the next step on, for a scheduler of Burn.
-    /// With a learning rate of 1 in the settings ([`Algorithm::with_lr`]) this *is* the learning rate.
+    /// With a learning rate of 1 in the settings ([`Algorithm::with_lr`]) this *is* the learning rate:
+    /// `stepper.set_lr_factor(scheduler.step().base())`.
     pub fn set_lr_factor(&mut self, factor: f64) -> Result<()> {
         Ok(self.stepper.set_lr_factor(factor)?)
     }
