@@ -1,1 +1,3 @@
 //! Santa and its samplers as optimizers of Burn.
+
+pub mod device;
