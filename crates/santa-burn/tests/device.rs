@@ -5,7 +5,7 @@
 mod twins;
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use santa::dynamics::{Metric, Psgld, PsgldMetric, Sgd, Sgnht};
+use santa::dynamics::{Corrections, Metric, Psgld, PsgldMetric, Sgd, Sgnht};
 use santa::{Algorithm, Error, Group, Prior, Santa, StepSize};
 use santa_burn::device::{CHECK_EVERY, DeviceDynamics};
 use twins::*;
@@ -21,8 +21,10 @@ const PRIORS: [Prior; 3] =
 fn every_dynamics_gives_the_numbers_of_the_kernel() {
     for algorithm in algorithms() {
         for prior in PRIORS {
-            let (what, off) = run_both(&algorithm, prior, &device());
+            let Found { off, what, steps } =
+                run_both(&algorithm, prior, Compare::Trajectories, &device());
             assert!(off < TOLERANCE, "{what} is off by {off:e}: {prior:?}, {algorithm:#?}");
+            assert_eq!(steps, STEPS);
         }
     }
 }
@@ -30,11 +32,38 @@ fn every_dynamics_gives_the_numbers_of_the_kernel() {
 #[test]
 fn santa_gives_the_numbers_of_the_kernel_under_every_option() {
     const CASES: u32 = 600;
+    let mut steps = 0;
     for case in 0..CASES {
         let santa = santa(case);
+        let (compare, tolerance) = match santa.corrections {
+            Corrections::Off => (Compare::Trajectories, TOLERANCE),
+            Corrections::On { .. } => (Compare::Steps, TOLERANCE_OF_CORRECTIONS),
+        };
         let prior = PRIORS[case as usize % PRIORS.len()];
-        let (what, off) = run_both(&santa.clone().into(), prior, &device());
-        assert!(off < TOLERANCE, "case {case}: {what} is off by {off:e}: {santa:#?}");
+        let found = run_both(&santa.clone().into(), prior, compare, &device());
+        let Found { off, what, .. } = found;
+        assert!(off < tolerance, "case {case}: {what} is off by {off:e}: {santa:#?}");
+        steps += found.steps;
+    }
+    // Few of them diverge.
+    assert!(steps > u64::from(CASES) * STEPS * 9 / 10, "only {steps} steps were compared");
+}
+
+/// The comparison must show a mistake of a thousandth, or it proves nothing.
+#[test]
+fn a_learning_rate_that_is_off_by_a_thousandth_shows() {
+    let device = device();
+    let target = target(Prior::gaussian(2.0));
+    for algorithm in algorithms() {
+        let mut host = Host::new(&algorithm, &target);
+        let mut guest = Guest::new(&algorithm, &target, SEGMENT, &device);
+        guest.dynamics.set_lr_factor(1.001).unwrap();
+        for _ in 0..STEPS {
+            host.step();
+            guest.step();
+        }
+        let off = apart(&host.theta, &guest.theta());
+        assert!(off > 3.0 * TOLERANCE, "{}: off by {off:e}", algorithm.name());
     }
 }
 
