@@ -27,7 +27,7 @@ pub(super) fn sghmc<const D: usize>(
 }
 
 /// Besides theta, $\xi - A$ after the step: it needs the sum of all $u^2$, a number that is read from the
-/// device.
+/// device. It is summed there, in single precision and in the device's order.
 pub(super) fn sgnht<const D: usize>(
     s: &Sgnht,
     m: &Moment,
@@ -40,17 +40,17 @@ pub(super) fn sgnht<const D: usize>(
     let keep = (1.0 - p.alpha0 - p.eta.sqrt() * shift) as f32;
     let eta_n = (p.eta * m.n.as_f64()) as f32;
     let sd = (2.0 * p.alpha0 * p.eta / p.beta).sqrt() as f32;
+    // The thermostat runs on the clock of a group without a factor.
+    let clock = s.physics(m.t, m.n, LrScale { group: 1.0, ..m.lr })?;
 
     let u = state.take("u")? * keep - f * eta_n + m.zeta(&theta) * sd;
     state.put("u", u.clone());
     let theta = theta + u.clone();
 
-    // The group's clock is in the weight and in the count: here, with one group, it cancels but for eta.
-    let weight = m.lr.group.sqrt();
-    let count = theta.dims().iter().product::<usize>() as f64 * weight;
+    // A group's factor weighs the sum and the count alike, and with one group it cancels.
+    let count = theta.dims().iter().product::<usize>() as f64;
     let squares: f32 = (u.clone() * u).sum().try_into_scalar().map_err(unreadable)?;
-    let total = f64::from(squares) * weight / p.eta;
-    let clock = s.physics(m.t, m.n, LrScale { group: 1.0, ..m.lr })?;
-    shift += clock.eta.sqrt() / clock.mass * (total / count - 1.0 / clock.beta);
+    let mean_square = f64::from(squares) / (p.eta * count);
+    shift += clock.eta.sqrt() / clock.mass * (mean_square - 1.0 / clock.beta);
     Ok((theta, shift))
 }

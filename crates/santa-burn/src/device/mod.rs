@@ -180,14 +180,15 @@ impl<const D: usize> DeviceDynamics<D> {
             theta
         } else {
             let look = t.is_multiple_of(CHECK_EVERY).then(|| gradient.clone());
-            let theta = self.advance(t, theta, gradient)?;
-            if let Some(gradient) = look
-                && let Err(trouble) = self.look_for_trouble(t, gradient, &theta)
-            {
+            let moved = self.advance(t, theta, gradient).and_then(|theta| {
+                look.map_or(Ok(()), |gradient| self.look_for_trouble(t, gradient, &theta))?;
+                Ok(theta)
+            });
+            // A setting is refused before anything moves.
+            if moved.as_ref().is_err_and(|error| !matches!(error, Error::Setting { .. })) {
                 self.poisoned = Some(t);
-                return Err(trouble);
             }
-            theta
+            moved?
         };
         self.steps = t;
         self.lr_factors[1] = self.lr_factors[0];
@@ -221,7 +222,6 @@ impl<const D: usize> DeviceDynamics<D> {
                 if shift.is_finite() {
                     return Ok(theta);
                 }
-                self.poisoned = Some(t);
                 let (what, segment) = ("the carried number".into(), "all".into());
                 Err(Error::NotFinite { what, segment, index: 0, value: shift, step: t })
             }

@@ -386,7 +386,7 @@ impl Santa {
         self.freeze_metric_after.is_none_or(|last| t <= last)
     }
 
-    /// $\lambda$ at step t, unless the metric is frozen: it keeps the one it was frozen with.
+    /// $\lambda$ at step t. A frozen metric keeps that of the step it was frozen after.
     pub fn lambda_at(&self, t: u64) -> f64 {
         match (self.stage(t), self.lambda_refining) {
             (Stage::Refining, Some(lambda)) => lambda,
