@@ -271,7 +271,7 @@ impl<const D: usize> DeviceDynamics<D> {
     /// The same dynamics with their state on another device.
     pub fn to_device(mut self, device: &Device) -> Self {
         self.device = device.clone().inner();
-        self.state = self.state.to_device(&self.device);
+        self.state = self.state.moved_to(&self.device);
         self
     }
 

@@ -73,7 +73,7 @@ impl<const D: usize> State<D> {
         self.slots.iter().filter_map(|(name, vector)| Some((name.as_str(), vector.as_ref()?)))
     }
 
-    pub fn to_device(mut self, device: &Device) -> Self {
+    pub fn moved_to(mut self, device: &Device) -> Self {
         for (_, vector) in &mut self.slots {
             *vector = vector.take().map(|vector| vector.to_device(device));
         }
