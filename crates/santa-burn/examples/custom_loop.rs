@@ -31,8 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mnist = digits::mnist();
     let n = DataSize::new(mnist.train.len() as u64)?;
     let mut batches = Minibatches::new(n, BATCH, Sampling::ShuffledEpochs, SEED, 0)?;
-    let (per_epoch, steps) =
-        (batches.batches_per_epoch(), EPOCHS * batches.batches_per_epoch());
+    let (per_epoch, steps) = (batches.batches_per_epoch(), EPOCHS * batches.batches_per_epoch());
 
     let mut model = Digits::new(200, &device.clone().autodiff());
     let mut stepper = StepperConfig::new(Santa::new(1e-3, steps))

@@ -25,7 +25,13 @@ const SEED: u64 = 42;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// One stage of the training, with groups of its own.
-fn train(model: Digits, digits: &Images, lr: f64, epochs: u64, groups: &[Group]) -> Outcome<Digits> {
+fn train(
+    model: Digits,
+    digits: &Images,
+    lr: f64,
+    epochs: u64,
+    groups: &[Group],
+) -> Outcome<Digits> {
     let device = Device::flex().autodiff();
     let n = DataSize::new(digits.len() as u64)?;
     let mut batches = Minibatches::new(n, BATCH, Sampling::ShuffledEpochs, SEED, 0)?;

@@ -9,6 +9,7 @@
 mod digits;
 
 use burn::data::dataloader::DataLoaderBuilder;
+use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataset::InMemDataset;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::optim::{AdamConfig, ModuleOptimizer};
@@ -17,8 +18,9 @@ use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{
     ClassificationOutput, InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep,
 };
-use digits::{Batch, Digit, Digits};
+use digits::{Batch, Digits};
 use santa_burn::SantaConfig;
+use santa_datasets::Images;
 
 // Burn allocates every intermediate tensor anew. The system's allocator gives large ones back to the
 // kernel at once, and their pages are cleared again at every step; mimalloc keeps them.
@@ -29,6 +31,15 @@ const EPOCHS: usize = 10;
 const BATCH: usize = 100;
 const LR: f64 = 1e-3;
 const SEED: u64 = 42;
+
+/// Batches of digits by their numbers, for Burn's data loader.
+struct Digit(Images);
+
+impl Batcher<usize, Batch> for Digit {
+    fn batch(&self, which: Vec<usize>, device: &Device) -> Batch {
+        Batch::of(&self.0, &which, device)
+    }
+}
 
 impl TrainStep for Digits {
     type Input = Batch;
@@ -80,7 +91,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let test = DataLoaderBuilder::new(Digit(mnist.test.clone()))
         .batch_size(BATCH)
         .build(numbers(mnist.test.len()));
-    let schedule = CosineAnnealingLrSchedulerConfig::new(LR, steps).with_min_lr(LR / 100.0).init()?;
+    let schedule =
+        CosineAnnealingLrSchedulerConfig::new(LR, steps).with_min_lr(LR / 100.0).init()?;
     let out = std::env::temp_dir().join("santa-mnist-learner");
     let result = SupervisedTraining::new(&out, train, test)
         .metrics((AccuracyMetric::new(), LossMetric::new()))

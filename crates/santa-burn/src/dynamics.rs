@@ -1,10 +1,12 @@
 //! Any dynamics as Burn's optimizer of one tensor.
 
+use crate::device::DeviceDynamics;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::state::{At, DynamicsState, in_order};
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
+use santa::dynamics::Position;
 use santa::{Algorithm, DataSize, Layout, OnTrouble, Prior, StepSize, Stepper, Target};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,6 +40,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Each parameter counts its own steps, and has what is global elsewhere for itself: SGNHT one
 /// thermostat per tensor, gradient clipping one norm per tensor, [`OnTrouble::Skip`] skips one tensor.
 ///
+/// # Devices
+///
+/// On the flex backend the library's fused kernel works on the tensor's own memory
+/// ([`memory`]). Elsewhere the same update is made in tensor operations, and the state
+/// lives on the device ([`device`](crate::device)).
+///
 /// # Panics
 ///
 /// The trait's step returns no error. What the [`ModuleStepper`](crate::ModuleStepper) would return, a
@@ -52,6 +60,8 @@ pub struct Dynamics {
     on_trouble: OnTrouble,
     /// The next free number in the noise.
     segments: Arc<AtomicU32>,
+    /// Whether the fused kernels work where they can.
+    kernels: bool,
 }
 
 impl Dynamics {
@@ -76,7 +86,9 @@ impl Dynamics {
             _ => algorithm.with_lr(1.0),
         };
         let segments = Arc::new(AtomicU32::new(0));
-        let dynamics = Dynamics { algorithm, data_size, prior, seed, chain, on_trouble, segments };
+        let kernels = true;
+        let dynamics =
+            Dynamics { algorithm, data_size, prior, seed, chain, on_trouble, segments, kernels };
         // What cannot work is refused now, not at the first step.
         dynamics.stepper(vec![1], 0)?;
         Ok(dynamics)
@@ -108,7 +120,7 @@ impl Dynamics {
         let noise = (self.seed, self.chain);
         let other =
             Dynamics::new(algorithm.into(), self.data_size, self.prior, noise, self.on_trouble)?;
-        Ok(Dynamics { segments: self.segments.clone(), ..other })
+        Ok(Dynamics { segments: self.segments.clone(), kernels: self.kernels, ..other })
     }
 
     /// The settings.
@@ -116,36 +128,89 @@ impl Dynamics {
         &self.algorithm
     }
 
-    /// The dynamics of one tensor.
-    fn stepper(&self, shape: Vec<usize>, segment: u32) -> Result<Stepper<f32>> {
+    /// The same in tensor operations also where the fused kernel could work: to compare the two.
+    pub fn in_tensor_operations(self) -> Self {
+        Dynamics { kernels: false, ..self }
+    }
+
+    /// What the dynamics of one tensor are for.
+    fn target(&self, shape: Vec<usize>, segment: u32) -> Result<Target> {
         let layout = Layout::new([(format!("parameter {segment}"), shape)])?;
-        let target = Target::new(layout, self.data_size, self.prior)?;
+        Ok(Target::new(layout, self.data_size, self.prior)?)
+    }
+
+    /// The dynamics of one tensor on the host.
+    fn stepper(&self, shape: Vec<usize>, segment: u32) -> Result<Stepper<f32>> {
+        let target = self.target(shape, segment)?;
         let stepper =
             Stepper::of_part(self.algorithm.clone(), &target, self.seed, self.chain, segment)?;
         Ok(stepper.on_trouble(self.on_trouble)?)
     }
 
-    /// The state at work: new, or from a record.
-    fn awake<const D: usize>(
+    /// Where a state is that is to go on elsewhere, and which noise it has.
+    fn origin<const D: usize>(
         &self,
         state: Option<DynamicsState<D>>,
-        shape: Vec<usize>,
+    ) -> Result<(Option<Position<f32>>, u32)> {
+        let Some(state) = state else {
+            return Ok((None, self.segments.fetch_add(1, Ordering::Relaxed)));
+        };
+        let segment = state.segment;
+        let handed_out = state.segments.load(Ordering::Relaxed).max(segment + 1);
+        self.segments.fetch_max(handed_out, Ordering::Relaxed);
+        Ok((Some(state.position()?), segment))
+    }
+
+    /// The state at work on the host: new, from a record, or from a device.
+    fn on_host<const D: usize>(
+        &self,
+        state: Option<DynamicsState<D>>,
+        shape: &[usize],
     ) -> Result<(Box<Stepper<f32>>, u32)> {
-        match state {
-            Some(DynamicsState { at: At::Host(stepper), segment, .. }) => Ok((stepper, segment)),
-            Some(DynamicsState { at: At::Loaded(position, _), segment, segments }) => {
-                let handed_out = segments.load(Ordering::Relaxed).max(segment + 1);
-                self.segments.fetch_max(handed_out, Ordering::Relaxed);
-                let mut stepper = self.stepper(shape, segment)?;
-                let position = in_order(position, &stepper);
-                stepper.go_to(position)?;
-                Ok((Box::new(stepper), segment))
-            }
-            None => {
-                let segment = self.segments.fetch_add(1, Ordering::Relaxed);
-                Ok((Box::new(self.stepper(shape, segment)?), segment))
-            }
+        if let Some(DynamicsState { at: At::Host(stepper), segment, .. }) = state {
+            return Ok((stepper, segment));
         }
+        let (position, segment) = self.origin(state)?;
+        let mut stepper = self.stepper(shape.to_vec(), segment)?;
+        if let Some(position) = position {
+            let names: Vec<_> = stepper.state().map(|(name, _)| name).collect();
+            stepper.go_to(in_order(position, &names))?;
+        }
+        Ok((Box::new(stepper), segment))
+    }
+
+    /// The state at work on a device: new, from a record, from the host, or from another device.
+    fn on_device<const D: usize>(
+        &self,
+        state: Option<DynamicsState<D>>,
+        shape: &[usize],
+        device: &Device,
+    ) -> Result<(Box<DeviceDynamics<D>>, u32)> {
+        if let OnTrouble::Skip { .. } = self.on_trouble {
+            return Err(Error::Santa(santa::Error::Setting {
+                field: "on_trouble".into(),
+                value: "skip".into(),
+                allowed: "on a device a NaN is noticed only after the step; use `stop`".into(),
+            }));
+        }
+        let state = match state {
+            Some(DynamicsState { at: At::Device(dynamics), segment, .. })
+                if dynamics.device() == device =>
+            {
+                return Ok((dynamics, segment));
+            }
+            other => other,
+        };
+        let (position, segment) = self.origin(state)?;
+        let target = self.target(shape.to_vec(), segment)?;
+        let (algorithm, seed, chain) = (self.algorithm.clone(), self.seed, self.chain);
+        let mut dynamics = DeviceDynamics::new(algorithm, &target, seed, chain, segment, device)?;
+        if let Some(position) = position {
+            let names: Vec<_> = dynamics.state_names().collect();
+            let position = in_order(position, &names);
+            dynamics.go_to(position)?;
+        }
+        Ok((Box::new(dynamics), segment))
     }
 
     /// [`Optimizer::step`] with errors instead of panics.
@@ -160,19 +225,28 @@ impl Dynamics {
             return Ok((tensor, state));
         }
         let (device, shape) = (tensor.device(), tensor.dims().to_vec());
-        let (mut stepper, segment) = self.awake(state, shape.clone())?;
-        let name = || format!("parameter {segment} (of the shape {shape:?})");
         if gradient.dims() != tensor.dims() {
-            let (parameter, gradient) = (name(), gradient.dims().to_vec());
+            let parameter = format!("a parameter of the shape {shape:?}");
+            let gradient = gradient.dims().to_vec();
             return Err(Error::Shape { parameter, shape, gradient });
         }
-        stepper.set_lr_factor(lr)?;
-        let gradient = memory::take_gradient(gradient, name)?;
-        let mut theta = memory::take_parameter(tensor, name)?;
-        stepper.step(memory::numbers_mut(&mut theta, name)?, memory::numbers(&gradient, name)?)?;
-        let tensor = memory::give_back(theta, &device);
+        let (tensor, at, segment) = if self.kernels && memory::is_host(&device) {
+            let (mut stepper, segment) = self.on_host(state, &shape)?;
+            let name = || format!("parameter {segment} (of the shape {shape:?})");
+            stepper.set_lr_factor(lr)?;
+            let gradient = memory::take_gradient(gradient, name)?;
+            let mut theta = memory::take_parameter(tensor, name)?;
+            let numbers = memory::numbers_mut(&mut theta, name)?;
+            stepper.step(numbers, memory::numbers(&gradient, name)?)?;
+            (memory::give_back(theta, &device), At::Host(stepper), segment)
+        } else {
+            let inner = device.clone().inner();
+            let (mut dynamics, segment) = self.on_device(state, &shape, &inner)?;
+            dynamics.set_lr_factor(lr)?;
+            (dynamics.step(tensor, gradient)?, At::Device(dynamics), segment)
+        };
         let segments = self.segments.clone();
-        Ok((tensor, Some(DynamicsState { at: At::Host(stepper), segment, segments })))
+        Ok((tensor, Some(DynamicsState { at, segment, segments })))
     }
 }
 
@@ -189,7 +263,7 @@ impl Optimizer for Dynamics {
         self.try_step(lr, tensor, grad, state).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The state stays on the host.
+    /// The state goes where its tensor is when it is next needed.
     fn to_device<const D: usize>(state: Self::State<D>, _: &Device) -> Self::State<D> {
         state
     }

@@ -9,9 +9,11 @@
 //! | [`Dynamics`], [`DynamicsState`] | Burn's optimizer trait, and what a record holds |
 //! | [`StepperConfig`], [`ModuleStepper`] | dynamics of a whole module |
 //! | [`memory`] | when a step copies |
+//! | [`device`] | the same dynamics in tensor operations, for devices that are not the host |
 //! | [`enum@Error`] | what can go wrong |
 
 pub mod config;
+pub mod device;
 pub mod dynamics;
 pub mod error;
 pub mod memory;

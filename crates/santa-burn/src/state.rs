@@ -7,6 +7,7 @@
 //! | scalars `segment`, `segments` | which noise is this parameter's; how many are handed out |
 //! | tensors by the names of the state vectors | momenta, frictions, second moments |
 
+use crate::device::DeviceDynamics;
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, TensorData};
 use santa::Stepper;
@@ -20,7 +21,7 @@ const VECTORS: [&str; 8] = ["u", "alpha_shift", "v", "f_smooth", "m", "d", "delt
 /// The state of one parameter under any dynamics.
 #[derive(Clone)]
 pub struct DynamicsState<const D: usize> {
-    pub(crate) at: At,
+    pub(crate) at: At<D>,
     /// The parameter's number in the noise.
     pub(crate) segment: u32,
     /// The numbers handed out so far, to all parameters.
@@ -29,9 +30,11 @@ pub struct DynamicsState<const D: usize> {
 
 /// Where the state is kept.
 #[derive(Clone)]
-pub(crate) enum At {
+pub(crate) enum At<const D: usize> {
     /// At work, on the host.
     Host(Box<Stepper<f32>>),
+    /// At work, on a device.
+    Device(Box<DeviceDynamics<D>>),
     /// As read from a record, with the parameter's shape, until the next step knows the settings.
     Loaded(Position<f32>, Vec<usize>),
 }
@@ -41,21 +44,24 @@ impl<const D: usize> DynamicsState<D> {
     pub fn steps(&self) -> u64 {
         match &self.at {
             At::Host(stepper) => stepper.steps(),
+            At::Device(dynamics) => dynamics.steps(),
             At::Loaded(position, _) => position.step,
         }
     }
 
-    /// The dynamics at work; `None` between the loading of a record and the next step.
+    /// The dynamics at work on the host; `None` on a device, and between the loading of a record and
+    /// the next step.
     pub fn stepper(&self) -> Option<&Stepper<f32>> {
         match &self.at {
             At::Host(stepper) => Some(stepper),
-            At::Loaded(..) => None,
+            At::Device(_) | At::Loaded(..) => None,
         }
     }
 
-    fn position(&self) -> santa::Result<Position<f32>> {
+    pub(crate) fn position(&self) -> santa::Result<Position<f32>> {
         match &self.at {
             At::Host(stepper) => stepper.position(),
+            At::Device(dynamics) => dynamics.position(),
             At::Loaded(position, _) => Ok(position.clone()),
         }
     }
@@ -63,6 +69,7 @@ impl<const D: usize> DynamicsState<D> {
     fn shape(&self) -> &[usize] {
         match &self.at {
             At::Host(stepper) => stepper.target().layout().segments()[0].shape(),
+            At::Device(dynamics) => dynamics.target().layout().segments()[0].shape(),
             At::Loaded(_, shape) => shape,
         }
     }
@@ -117,8 +124,8 @@ impl<const D: usize> RecordState for DynamicsState<D> {
 
 /// The vectors of a record in the order in which the dynamics keep them. What they do not know stays
 /// at the end, for them to refuse.
-pub(crate) fn in_order(mut position: Position<f32>, stepper: &Stepper<f32>) -> Position<f32> {
-    let place = |name: &str| stepper.state().position(|(n, _)| n == name).unwrap_or(usize::MAX);
+pub(crate) fn in_order(mut position: Position<f32>, names: &[&str]) -> Position<f32> {
+    let place = |name: &str| names.iter().position(|n| *n == name).unwrap_or(usize::MAX);
     position.state.sort_by_key(|(name, _)| place(name));
     position
 }
@@ -150,7 +157,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for algorithm in algorithms {
             let stepper: Stepper<f32> = Stepper::of_part(algorithm, &target, 1, 0, 5).unwrap();
-            let names: Vec<_> = stepper.state().map(|(name, _)| name.to_string()).collect();
+            let names: Vec<_> = stepper.state().map(|(name, _)| name).collect();
             let position = stepper.position().unwrap();
             let state = DynamicsState::<2> {
                 at: At::Host(Box::new(stepper.clone())),
@@ -169,10 +176,10 @@ mod tests {
             assert_eq!(back.segment, 5);
             assert_eq!(back.segments.load(Ordering::Relaxed), 9);
             let At::Loaded(loaded, _) = back.at else { panic!("a record is not at work yet") };
-            assert_eq!(in_order(loaded, &stepper), position);
+            assert_eq!(in_order(loaded, &names), position);
             seen.extend(names);
         }
-        assert!(seen.iter().all(|name| VECTORS.contains(&name.as_str())), "{seen:?}");
+        assert!(seen.iter().all(|name| VECTORS.contains(name)), "{seen:?}");
         assert_eq!(seen.len(), VECTORS.len());
     }
 }

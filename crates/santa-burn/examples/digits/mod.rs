@@ -1,6 +1,5 @@
 //! The digits and the network of the examples: nothing in here knows of Santa.
 
-use burn::data::dataloader::batcher::Batcher;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Linear, LinearConfig};
@@ -42,7 +41,6 @@ impl Digits {
     }
 
     /// The share of digits that are recognised.
-    #[allow(dead_code)] // the Learner has a metric of its own
     pub fn accuracy(&self, digits: &Images, device: &Device) -> f64 {
         let all: Vec<usize> = (0..digits.len()).collect();
         let batch = Batch::of(digits, &all, device);
@@ -71,15 +69,6 @@ impl Batch {
             pixels: Tensor::from_data(pixels, device),
             labels: Tensor::from_data(labels, device),
         }
-    }
-}
-
-/// Batches of digits by their numbers, for Burn's data loader.
-pub struct Digit(pub Images);
-
-impl Batcher<usize, Batch> for Digit {
-    fn batch(&self, which: Vec<usize>, device: &Device) -> Batch {
-        Batch::of(&self.0, &which, device)
     }
 }
 
