@@ -99,6 +99,42 @@ fn a_module_optimizer_has_the_noise_of_the_whole_model() {
     }
 }
 
+/// Tolerance of the comparison of the two ways: the kernel's fused multiply-add rounds once where the
+/// tensor operations round twice.
+const ROUNDING: f32 = 1e-5;
+
+#[test]
+fn tensor_operations_give_the_steps_of_the_kernel_and_records_go_both_ways() {
+    for algorithm in algorithms() {
+        let dynamics = dynamics_config(algorithm.clone()).build();
+        let kernel = by_optimizer(SIZES, dynamics.into());
+        let dynamics = dynamics_config(algorithm.clone()).build().in_tensor_operations();
+        let tensors = by_optimizer(SIZES, dynamics.into());
+
+        // The first half one way, the second half the other way.
+        let mut net = net_of(SIZES, &start(SIZES));
+        let other = dynamics_config(algorithm.clone()).build().in_tensor_operations();
+        let mut optimizer = ModuleOptimizer::from(other);
+        for t in 1..=STEPS {
+            if t == STEPS / 2 {
+                let record = optimizer.to_record();
+                optimizer = dynamics_config(algorithm.clone()).init().load_record(record);
+            }
+            let grads = grads(&net, SIZES, &gradient(SIZES, t));
+            net = optimizer.step(LR, net, grads);
+        }
+        for (other, what) in [(tensors, "tensor operations"), (theta(&net), "half and half")] {
+            for (i, (a, b)) in kernel.iter().zip(&other).enumerate() {
+                let name = algorithm.name();
+                assert!(
+                    (a - b).abs() < ROUNDING * a.abs().max(1.0),
+                    "{name}, {what}, {i}: {a} {b}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn a_step_works_on_the_memory_of_a_parameter_that_nobody_else_holds() {
     let (mut net, first) = address(net_of(SIZES, &start(SIZES)));
