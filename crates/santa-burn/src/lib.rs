@@ -8,10 +8,12 @@
 //! | [`DynamicsConfig`] | the same for every dynamics of the library |
 //! | [`Dynamics`], [`DynamicsState`] | Burn's optimizer trait, and what a record holds |
 //! | [`StepperConfig`], [`ModuleStepper`] | dynamics of a whole module |
+//! | [`device`] | every dynamics in tensor operations, for devices that are not the host |
 //! | [`memory`] | when a step copies |
 //! | [`enum@Error`] | what can go wrong |
 
 pub mod config;
+pub mod device;
 pub mod dynamics;
 pub mod error;
 pub mod memory;

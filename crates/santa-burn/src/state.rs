@@ -7,6 +7,7 @@
 //! | scalars `segment`, `segments` | which noise is this parameter's; how many are handed out |
 //! | tensors by the names of the state vectors | momenta, frictions, second moments |
 
+use crate::device::DeviceDynamics;
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, TensorData};
 use santa::Stepper;
@@ -20,7 +21,7 @@ const VECTORS: [&str; 8] = ["u", "alpha_shift", "v", "f_smooth", "m", "d", "delt
 /// The state of one parameter under any dynamics.
 #[derive(Clone)]
 pub struct DynamicsState<const D: usize> {
-    pub(crate) at: At,
+    pub(crate) at: At<D>,
     /// The parameter's number in the noise.
     pub(crate) segment: u32,
     /// The numbers handed out so far, to all parameters.
@@ -29,9 +30,11 @@ pub struct DynamicsState<const D: usize> {
 
 /// Where the state is kept.
 #[derive(Clone)]
-pub(crate) enum At {
+pub(crate) enum At<const D: usize> {
     /// At work, on the host.
     Host(Box<Stepper<f32>>),
+    /// At work, on another device.
+    Device(Box<DeviceDynamics<D>>),
     /// As read from a record, with the parameter's shape, until the next step knows the settings.
     Loaded(Position<f32>, Vec<usize>),
 }
@@ -41,21 +44,24 @@ impl<const D: usize> DynamicsState<D> {
     pub fn steps(&self) -> u64 {
         match &self.at {
             At::Host(stepper) => stepper.steps(),
+            At::Device(dynamics) => dynamics.steps(),
             At::Loaded(position, _) => position.step,
         }
     }
 
-    /// The dynamics at work; `None` between the loading of a record and the next step.
+    /// The dynamics at work on the host; `None` on other devices, and between the loading of a record
+    /// and the next step.
     pub fn stepper(&self) -> Option<&Stepper<f32>> {
         match &self.at {
             At::Host(stepper) => Some(stepper),
-            At::Loaded(..) => None,
+            At::Device(_) | At::Loaded(..) => None,
         }
     }
 
-    fn position(&self) -> santa::Result<Position<f32>> {
+    pub(crate) fn position(&self) -> santa::Result<Position<f32>> {
         match &self.at {
             At::Host(stepper) => stepper.position(),
+            At::Device(dynamics) => dynamics.position(),
             At::Loaded(position, _) => Ok(position.clone()),
         }
     }
@@ -63,6 +69,7 @@ impl<const D: usize> DynamicsState<D> {
     fn shape(&self) -> &[usize] {
         match &self.at {
             At::Host(stepper) => stepper.target().layout().segments()[0].shape(),
+            At::Device(dynamics) => dynamics.target().layout().segments()[0].shape(),
             At::Loaded(_, shape) => shape,
         }
     }
@@ -71,7 +78,8 @@ impl<const D: usize> DynamicsState<D> {
 impl<const D: usize> RecordState for DynamicsState<D> {
     /// # Panics
     ///
-    /// If the dynamics stopped half-way through a step: the trait has no way to say so.
+    /// If the dynamics stopped half-way through a step, or if a number on a device is not finite: the
+    /// trait has no way to say so.
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
         let position = self.position().unwrap_or_else(|error| panic!("{error}"));
         let [lr, lr_before] = position.lr_factors;

@@ -99,6 +99,36 @@ fn a_module_optimizer_has_the_noise_of_the_whole_model() {
     }
 }
 
+/// Of parameters of about 1 after a dozen steps in single precision.
+const ROUNDING: f32 = 2e-5;
+
+#[test]
+fn tensor_operations_give_the_same_numbers_up_to_rounding_and_go_on_in_the_kernel() {
+    for algorithm in algorithms() {
+        let config = dynamics_config(algorithm.with_lr(1.0));
+        let expected = by_optimizer(SIZES, config.init());
+        let found = by_optimizer(SIZES, config.build().in_tensor_operations().into());
+        let name = config.algorithm.name();
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() < ROUNDING, "{name}: {a} {b}");
+        }
+
+        // Half of the steps on either side of a record.
+        let mut here: ModuleOptimizer = config.build().in_tensor_operations().into();
+        let mut net = net_of(SIZES, &start(SIZES));
+        for t in 1..=STEPS {
+            if t == STEPS / 2 {
+                here = config.init().load_record(here.to_record());
+            }
+            let by_hand = grads(&net, SIZES, &gradient(SIZES, t));
+            net = here.step(LR, net, by_hand);
+        }
+        for (a, b) in theta(&net).iter().zip(&expected) {
+            assert!((a - b).abs() < ROUNDING, "{name}: {a} {b}");
+        }
+    }
+}
+
 #[test]
 fn a_step_works_on_the_memory_of_a_parameter_that_nobody_else_holds() {
     let (mut net, first) = address(net_of(SIZES, &start(SIZES)));

@@ -98,7 +98,7 @@ impl Prior {
     }
 
     /// Coefficients of theta and of sign(theta) in the *mean* gradient of U.
-    pub(crate) fn mean_gradient(&self, n: DataSize) -> (f64, f64) {
+    pub fn mean_gradient(&self, n: DataSize) -> (f64, f64) {
         match *self {
             Prior::Flat => (0.0, 0.0),
             Prior::Gaussian { precision } => (precision / n.as_f64(), 0.0),

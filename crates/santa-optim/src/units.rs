@@ -214,8 +214,8 @@ impl Rate {
             Rate::Lr(s) => s.check("rate.lr"),
         }
     }
-    /// $\eta_t$.
-    pub(crate) fn eta_at(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<f64> {
+    /// $\eta_t$ for N data, with a factor of the learning rate.
+    pub fn eta_at(&self, t: u64, n: DataSize, lr_scale: f64) -> Result<f64> {
         let eta = lr_scale
             * match self {
                 Rate::Eta(s) => s.positive_at("rate.eta", t)?,

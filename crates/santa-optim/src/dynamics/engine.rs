@@ -79,7 +79,7 @@ pub(crate) struct Block<F, const S: usize> {
 /// where the data say nothing about a parameter (a pixel that is always black), its prior lets it decay
 /// for ever, and so do averages of its gradients, until the last bit that no factor can shrink.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Least<F> {
+pub struct Least<F> {
     /// Of an element of the gradient, whose square is to be a normal number, and a thousandth of it.
     pub gradient: F,
     /// Of an element of the state, which is to be one after a factor of a tenth.
@@ -87,8 +87,10 @@ pub(crate) struct Least<F> {
 }
 
 impl<F: Real> Least<F> {
+    /// For the element type.
     #[inline(always)]
-    fn new() -> Self {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         /// Room for the factors of a step.
         const ROOM: f64 = 100.0;
         Least {

@@ -37,6 +37,7 @@ pub(crate) mod testing;
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, BiasCorrection};
+pub use engine::Least;
 pub use msgnht::Msgnht;
 pub use psgld::{Gamma, Psgld, PsgldMetric};
 pub use rmsprop::RmsProp;
@@ -51,7 +52,7 @@ pub use sghmc::{NoiseEstimate, Sghmc};
 pub use sgld::Sgld;
 pub use sgnht::Sgnht;
 pub(crate) use stepper::{Buffer, zeros};
-pub use stepper::{StepOutcome, Stepper};
+pub use stepper::{ROLLBACKS, StepOutcome, Stepper};
 
 use crate::error::{Error, Result};
 use crate::real::Real;

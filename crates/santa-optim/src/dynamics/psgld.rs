@@ -102,7 +102,8 @@ impl Psgld {
             Gamma::Off => Ok(()),
         }
     }
-    fn estimates_gamma(&self) -> bool {
+    /// Whether $\Gamma$ is estimated from the last step, which is then kept.
+    pub fn estimates_gamma(&self) -> bool {
         self.metric == PsgldMetric::RmsProp && self.gamma != Gamma::Off
     }
     pub(crate) fn slots(&self) -> [&'static str; 2] {

@@ -96,7 +96,8 @@ impl Sghmc {
             Initial::Normal { sd: (physics.eta / physics.beta).sqrt() }
         }
     }
-    pub(crate) fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
+    /// Step size, temperature and friction at step t.
+    pub fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
         let step = self.step.at(t, Integrator::Euler, n, lr.product())?;
         Ok(Physics {
             stage: if self.noiseless { Stage::Refining } else { Stage::Exploring },
@@ -108,7 +109,7 @@ impl Sghmc {
         })
     }
     /// $\alpha - h \hat B$; the estimate must not exceed the friction.
-    fn diffusion(&self, p: &Physics) -> Result<f64> {
+    pub fn diffusion(&self, p: &Physics) -> Result<f64> {
         let h = p.eta.sqrt();
         let b = match self.b_hat {
             NoiseEstimate::Zero => 0.0,

@@ -63,7 +63,8 @@ impl Sgnht {
     pub(crate) fn initial(&self, physics: &Physics) -> Initial {
         Initial::Normal { sd: (physics.eta / physics.beta).sqrt() }
     }
-    pub(crate) fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
+    /// Step size, temperature and $\alpha_0 = A h$ at step t.
+    pub fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
         let step = self.step.at(t, Integrator::Euler, n, lr.product())?;
         // One A for all: alpha_0 = A h in every group.
         let base = self.step.at(t, Integrator::Euler, n, lr.outside)?;

@@ -19,8 +19,9 @@ pub(crate) type Buffer<F> = AVec<F, ConstAlign<64>>;
 
 /// Bits of the noise's step that count steps; those above count rollbacks.
 const STEP_BITS: u32 = MAX_STEPS.trailing_zeros();
-/// Rollbacks with noise of their own.
-const ROLLBACKS: u32 = 1 << 8;
+/// Rollbacks with noise of their own; their number, modulo this, is in the bits of the noise's step
+/// above those of [`MAX_STEPS`].
+pub const ROLLBACKS: u32 = 1 << 8;
 
 pub(crate) fn zeros<F: Real>(len: usize) -> Buffer<F> {
     Buffer::from_iter(64, std::iter::repeat_n(F::ZERO, len))

@@ -213,7 +213,7 @@ impl Schedule {
     }
 
     /// [`Schedule::at`], refusing a value that has become zero, infinite or NaN.
-    pub(crate) fn positive_at(&self, field: &str, t: u64) -> Result<f64> {
+    pub fn positive_at(&self, field: &str, t: u64) -> Result<f64> {
         let value = self.at(t);
         if value > 0.0 && value.is_finite() {
             Ok(value)
@@ -267,7 +267,8 @@ impl InverseTemperature {
     pub(crate) fn check(&self) -> Result<()> {
         self.0.check("beta")
     }
-    pub(crate) fn at(&self, t: u64) -> Result<f64> {
+    /// beta at step t, refusing a value that has become zero, infinite or NaN.
+    pub fn at(&self, t: u64) -> Result<f64> {
         self.0.positive_at("beta", t)
     }
 }

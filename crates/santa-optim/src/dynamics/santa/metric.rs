@@ -27,7 +27,8 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub(crate) fn keeps_history(&self) -> bool {
+    /// Whether it comes of the gradients seen so far, by way of v.
+    pub fn keeps_history(&self) -> bool {
         matches!(self, Metric::RmsProp { .. } | Metric::Adagrad)
     }
     pub(crate) fn check(&self) -> Result<()> {

@@ -331,12 +331,13 @@ impl Santa {
         }
     }
 
-    pub(crate) fn stage(&self, t: u64) -> Stage {
+    /// Exploring or refining at step t.
+    pub fn stage(&self, t: u64) -> Stage {
         if self.exploration.is_exploring(t) { Stage::Exploring } else { Stage::Refining }
     }
 
     /// Step size, temperature and base friction at step t.
-    pub(crate) fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
+    pub fn physics(&self, t: u64, n: DataSize, lr: LrScale) -> Result<Physics> {
         let at = |t: u64| {
             self.step.at(t, self.integrator, n, lr.product()).map(|mut step| {
                 if self.adam_form && matches!(self.step, StepSize::Practical { .. }) {
@@ -373,18 +374,20 @@ impl Santa {
     }
 
     /// Bounds of alpha where they hold: in refinement, and while exploring if so set.
-    pub(crate) fn friction_bounds(&self, physics: &Physics) -> Option<(f64, f64)> {
+    pub fn friction_bounds(&self, physics: &Physics) -> Option<(f64, f64)> {
         let hold = physics.stage == Stage::Refining || self.bounds_while_exploring;
         let floor = self.friction_floor.map_or(f64::NEG_INFINITY, |x| x * physics.alpha0);
         let ceiling = self.friction_ceiling.map_or(f64::INFINITY, |x| x * physics.alpha0);
         hold.then_some((floor, ceiling))
     }
 
-    fn metric_moves(&self, t: u64) -> bool {
+    /// Whether step t updates v.
+    pub fn metric_moves(&self, t: u64) -> bool {
         self.freeze_metric_after.is_none_or(|last| t <= last)
     }
 
-    fn lambda_at(&self, t: u64) -> f64 {
+    /// $\lambda$ at step t. A frozen metric keeps that of the step it was frozen after.
+    pub fn lambda_at(&self, t: u64) -> f64 {
         match (self.stage(t), self.lambda_refining) {
             (Stage::Refining, Some(lambda)) => lambda,
             _ => self.lambda,
