@@ -5,8 +5,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::state::{At, DynamicsState, in_order};
 use burn::optim::{LearningRate, Optimizer};
-use burn::tensor::{Device, Tensor};
-use santa::dynamics::Position;
+use burn::tensor::{DType, Device, Tensor};
 use santa::{Algorithm, DataSize, Layout, OnTrouble, Prior, StepSize, Stepper, Target};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,9 +41,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// # Devices
 ///
-/// On the flex backend the library's fused kernel works on the tensor's own memory
-/// ([`memory`]). Elsewhere the same update is made in tensor operations, and the state
-/// lives on the device ([`device`](crate::device)).
+/// On the flex backend the library's kernel works on the tensor's memory. On other devices the same
+/// dynamics run in tensor operations: [`device`](crate::device) says what travels and when a NaN is
+/// noticed.
 ///
 /// # Panics
 ///
@@ -60,8 +59,7 @@ pub struct Dynamics {
     on_trouble: OnTrouble,
     /// The next free number in the noise.
     segments: Arc<AtomicU32>,
-    /// Whether the fused kernels work where they can.
-    kernels: bool,
+    tensor_operations: bool,
 }
 
 impl Dynamics {
@@ -73,22 +71,25 @@ impl Dynamics {
         on_trouble: OnTrouble,
     ) -> Result<Self> {
         if let OnTrouble::RollBack { .. } = on_trouble {
-            return Err(Error::Santa(santa::Error::Setting {
-                field: "on_trouble".into(),
-                value: "roll_back".into(),
-                allowed: "an optimizer of single tensors cannot take them all back; use `stop`, \
-                          `skip`, or a ModuleStepper"
-                    .into(),
-            }));
+            let allowed = "an optimizer of single tensors cannot take them all back; use `stop`, \
+                           `skip`, or a ModuleStepper";
+            return Err(refused("roll_back", allowed));
         }
         let algorithm = match algorithm.step_size() {
             Some(StepSize::Paper { .. }) => algorithm,
             _ => algorithm.with_lr(1.0),
         };
         let segments = Arc::new(AtomicU32::new(0));
-        let kernels = true;
-        let dynamics =
-            Dynamics { algorithm, data_size, prior, seed, chain, on_trouble, segments, kernels };
+        let dynamics = Dynamics {
+            algorithm,
+            data_size,
+            prior,
+            seed,
+            chain,
+            on_trouble,
+            segments,
+            tensor_operations: false,
+        };
         // What cannot work is refused now, not at the first step.
         dynamics.stepper(vec![1], 0)?;
         Ok(dynamics)
@@ -120,7 +121,15 @@ impl Dynamics {
         let noise = (self.seed, self.chain);
         let other =
             Dynamics::new(algorithm.into(), self.data_size, self.prior, noise, self.on_trouble)?;
-        Ok(Dynamics { segments: self.segments.clone(), kernels: self.kernels, ..other })
+        let tensor_operations = self.tensor_operations;
+        Ok(Dynamics { segments: self.segments.clone(), tensor_operations, ..other })
+    }
+
+    /// The same in tensor operations on the host, too, as on every other device: the same numbers up to
+    /// rounding, several times slower. For comparison.
+    pub fn in_tensor_operations(mut self) -> Self {
+        self.tensor_operations = true;
+        self
     }
 
     /// The settings.
@@ -147,70 +156,47 @@ impl Dynamics {
         Ok(stepper.on_trouble(self.on_trouble)?)
     }
 
-    /// Where a state is that is to go on elsewhere, and which noise it has.
-    fn origin<const D: usize>(
+    /// The state at work: as it was, from a record or another device, or new.
+    fn awake<const D: usize>(
         &self,
         state: Option<DynamicsState<D>>,
-    ) -> Result<(Option<Position<f32>>, u32)> {
-        let Some(state) = state else {
-            return Ok((None, self.segments.fetch_add(1, Ordering::Relaxed)));
-        };
-        let segment = state.segment;
-        let handed_out = state.segments.load(Ordering::Relaxed).max(segment + 1);
-        self.segments.fetch_max(handed_out, Ordering::Relaxed);
-        Ok((Some(state.position()?), segment))
-    }
-
-    /// The state at work on the host: new, from a record, or from a device.
-    fn on_host<const D: usize>(
-        &self,
-        state: Option<DynamicsState<D>>,
-        shape: &[usize],
-    ) -> Result<(Box<Stepper<f32>>, u32)> {
-        if let Some(DynamicsState { at: At::Host(stepper), segment, .. }) = state {
-            return Ok((stepper, segment));
-        }
-        let (position, segment) = self.origin(state)?;
-        let mut stepper = self.stepper(shape.to_vec(), segment)?;
-        if let Some(position) = position {
-            let names: Vec<_> = stepper.state().map(|(name, _)| name).collect();
-            stepper.go_to(in_order(position, &names))?;
-        }
-        Ok((Box::new(stepper), segment))
-    }
-
-    /// The state at work on a device: new, from a record, from the host, or from another device.
-    fn on_device<const D: usize>(
-        &self,
-        state: Option<DynamicsState<D>>,
-        shape: &[usize],
+        shape: Vec<usize>,
         device: &Device,
-    ) -> Result<(Box<DeviceDynamics<D>>, u32)> {
-        if let OnTrouble::Skip { .. } = self.on_trouble {
-            return Err(Error::Santa(santa::Error::Setting {
-                field: "on_trouble".into(),
-                value: "skip".into(),
-                allowed: "on a device a NaN is noticed only after the step; use `stop`".into(),
-            }));
-        }
-        let state = match state {
-            Some(DynamicsState { at: At::Device(dynamics), segment, .. })
-                if dynamics.device() == device =>
-            {
-                return Ok((dynamics, segment));
+    ) -> Result<(At<D>, u32)> {
+        let on_host = memory::is_host(device) && !self.tensor_operations;
+        let (position, segment) = match state {
+            Some(DynamicsState { at: at @ At::Host(_), segment, .. }) if on_host => {
+                return Ok((at, segment));
             }
-            other => other,
+            Some(DynamicsState { at: At::Device(dynamics), segment, .. })
+                if !on_host && *dynamics.device() == *device =>
+            {
+                return Ok((At::Device(dynamics), segment));
+            }
+            Some(state) => {
+                let handed_out = state.segments.load(Ordering::Relaxed).max(state.segment + 1);
+                self.segments.fetch_max(handed_out, Ordering::Relaxed);
+                (Some(state.position()?), state.segment)
+            }
+            None => (None, self.segments.fetch_add(1, Ordering::Relaxed)),
         };
-        let (position, segment) = self.origin(state)?;
-        let target = self.target(shape.to_vec(), segment)?;
-        let (algorithm, seed, chain) = (self.algorithm.clone(), self.seed, self.chain);
-        let mut dynamics = DeviceDynamics::new(algorithm, &target, seed, chain, segment, device)?;
+        let mut stepper = self.stepper(shape, segment)?;
         if let Some(position) = position {
-            let names: Vec<_> = dynamics.state_names().collect();
-            let position = in_order(position, &names);
-            dynamics.go_to(position)?;
+            let position = in_order(position, &stepper);
+            stepper.go_to(position)?;
         }
-        Ok((Box::new(dynamics), segment))
+        if on_host {
+            return Ok((At::Host(Box::new(stepper)), segment));
+        }
+        if self.on_trouble != OnTrouble::Stop {
+            let allowed = "a device is not asked after each step whether all went well; use `stop`";
+            return Err(refused("skip", allowed));
+        }
+        let (algorithm, target) = (self.algorithm.clone(), stepper.target());
+        let (seed, chain) = (self.seed, self.chain);
+        let mut dynamics = DeviceDynamics::new(algorithm, target, seed, chain, segment, device)?;
+        dynamics.go_to(stepper.position()?)?;
+        Ok((At::Device(Box::new(dynamics)), segment))
     }
 
     /// [`Optimizer::step`] with errors instead of panics.
@@ -225,28 +211,32 @@ impl Dynamics {
             return Ok((tensor, state));
         }
         let (device, shape) = (tensor.device(), tensor.dims().to_vec());
+        let (mut at, segment) = self.awake(state, shape.clone(), &device)?;
+        let name = || format!("parameter {segment} (of the shape {shape:?})");
+        if tensor.dtype() != DType::F32 {
+            return Err(Error::DType { parameter: name(), dtype: tensor.dtype() });
+        }
         if gradient.dims() != tensor.dims() {
             let parameter = format!("a parameter of the shape {shape:?}");
             let gradient = gradient.dims().to_vec();
             return Err(Error::Shape { parameter, shape, gradient });
         }
-        let (tensor, at, segment) = if self.kernels && memory::is_host(&device) {
-            let (mut stepper, segment) = self.on_host(state, &shape)?;
-            let name = || format!("parameter {segment} (of the shape {shape:?})");
-            stepper.set_lr_factor(lr)?;
-            let gradient = memory::take_gradient(gradient, name)?;
-            let mut theta = memory::take_parameter(tensor, name)?;
-            let numbers = memory::numbers_mut(&mut theta, name)?;
-            stepper.step(numbers, memory::numbers(&gradient, name)?)?;
-            (memory::give_back(theta, &device), At::Host(stepper), segment)
-        } else {
-            let inner = device.clone().inner();
-            let (mut dynamics, segment) = self.on_device(state, &shape, &inner)?;
-            dynamics.set_lr_factor(lr)?;
-            (dynamics.step(tensor, gradient)?, At::Device(dynamics), segment)
+        let tensor = match &mut at {
+            At::Device(dynamics) => {
+                dynamics.set_lr_factor(lr)?;
+                dynamics.step(tensor, gradient)?
+            }
+            At::Host(stepper) => {
+                stepper.set_lr_factor(lr)?;
+                let gradient = memory::take_gradient(gradient, name)?;
+                let mut theta = memory::take_parameter(tensor, name)?;
+                let numbers = memory::numbers_mut(&mut theta, name)?;
+                stepper.step(numbers, memory::numbers(&gradient, name)?)?;
+                memory::give_back(theta, &device)
+            }
+            At::Loaded(..) => unreachable!("a state that is awake is at work"),
         };
-        let segments = self.segments.clone();
-        Ok((tensor, Some(DynamicsState { at, segment, segments })))
+        Ok((tensor, Some(DynamicsState { at, segment, segments: self.segments.clone() })))
     }
 }
 
@@ -263,8 +253,16 @@ impl Optimizer for Dynamics {
         self.try_step(lr, tensor, grad, state).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The state goes where its tensor is when it is next needed.
-    fn to_device<const D: usize>(state: Self::State<D>, _: &Device) -> Self::State<D> {
+    /// Between devices the state moves at once, to the host and from it with the next step.
+    fn to_device<const D: usize>(mut state: Self::State<D>, device: &Device) -> Self::State<D> {
+        if let At::Device(dynamics) = state.at {
+            state.at = At::Device(Box::new(dynamics.to_device(device)));
+        }
         state
     }
+}
+
+fn refused(policy: &str, allowed: &str) -> Error {
+    let (field, value) = ("on_trouble".into(), policy.into());
+    Error::Santa(santa::Error::Setting { field, value, allowed: allowed.into() })
 }

@@ -8,6 +8,7 @@
 //! | [`DynamicsConfig`] | the same for every dynamics of the library |
 //! | [`Dynamics`], [`DynamicsState`] | Burn's optimizer trait, and what a record holds |
 //! | [`StepperConfig`], [`ModuleStepper`] | dynamics of a whole module |
+//! | [`device`] | every dynamics in tensor operations, for devices that are not the host |
 //! | [`memory`] | when a step copies |
 //! | [`device`] | the same dynamics in tensor operations, for devices that are not the host |
 //! | [`enum@Error`] | what can go wrong |

@@ -33,7 +33,7 @@ pub struct DynamicsState<const D: usize> {
 pub(crate) enum At<const D: usize> {
     /// At work, on the host.
     Host(Box<Stepper<f32>>),
-    /// At work, on a device.
+    /// At work, on another device.
     Device(Box<DeviceDynamics<D>>),
     /// As read from a record, with the parameter's shape, until the next step knows the settings.
     Loaded(Position<f32>, Vec<usize>),
@@ -49,8 +49,8 @@ impl<const D: usize> DynamicsState<D> {
         }
     }
 
-    /// The dynamics at work on the host; `None` on a device, and between the loading of a record and
-    /// the next step.
+    /// The dynamics at work on the host; `None` on other devices, and between the loading of a record
+    /// and the next step.
     pub fn stepper(&self) -> Option<&Stepper<f32>> {
         match &self.at {
             At::Host(stepper) => Some(stepper),
@@ -78,7 +78,8 @@ impl<const D: usize> DynamicsState<D> {
 impl<const D: usize> RecordState for DynamicsState<D> {
     /// # Panics
     ///
-    /// If the dynamics stopped half-way through a step: the trait has no way to say so.
+    /// If the dynamics stopped half-way through a step, or if a number on a device is not finite: the
+    /// trait has no way to say so.
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
         let position = self.position().unwrap_or_else(|error| panic!("{error}"));
         let [lr, lr_before] = position.lr_factors;

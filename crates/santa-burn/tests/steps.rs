@@ -99,38 +99,32 @@ fn a_module_optimizer_has_the_noise_of_the_whole_model() {
     }
 }
 
-/// Tolerance of the comparison of the two ways: the kernel's fused multiply-add rounds once where the
-/// tensor operations round twice.
-const ROUNDING: f32 = 1e-5;
+/// Of parameters of about 1 after a dozen steps in single precision.
+const ROUNDING: f32 = 2e-5;
 
 #[test]
-fn tensor_operations_give_the_steps_of_the_kernel_and_records_go_both_ways() {
+fn tensor_operations_give_the_same_numbers_up_to_rounding_and_go_on_in_the_kernel() {
     for algorithm in algorithms() {
-        let dynamics = dynamics_config(algorithm.clone()).build();
-        let kernel = by_optimizer(SIZES, dynamics.into());
-        let dynamics = dynamics_config(algorithm.clone()).build().in_tensor_operations();
-        let tensors = by_optimizer(SIZES, dynamics.into());
+        let config = dynamics_config(algorithm.with_lr(1.0));
+        let expected = by_optimizer(SIZES, config.init());
+        let found = by_optimizer(SIZES, config.build().in_tensor_operations().into());
+        let name = config.algorithm.name();
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() < ROUNDING, "{name}: {a} {b}");
+        }
 
-        // The first half one way, the second half the other way.
+        // Half of the steps on either side of a record.
+        let mut here: ModuleOptimizer = config.build().in_tensor_operations().into();
         let mut net = net_of(SIZES, &start(SIZES));
-        let other = dynamics_config(algorithm.clone()).build().in_tensor_operations();
-        let mut optimizer = ModuleOptimizer::from(other);
         for t in 1..=STEPS {
             if t == STEPS / 2 {
-                let record = optimizer.to_record();
-                optimizer = dynamics_config(algorithm.clone()).init().load_record(record);
+                here = config.init().load_record(here.to_record());
             }
-            let grads = grads(&net, SIZES, &gradient(SIZES, t));
-            net = optimizer.step(LR, net, grads);
+            let by_hand = grads(&net, SIZES, &gradient(SIZES, t));
+            net = here.step(LR, net, by_hand);
         }
-        for (other, what) in [(tensors, "tensor operations"), (theta(&net), "half and half")] {
-            for (i, (a, b)) in kernel.iter().zip(&other).enumerate() {
-                let name = algorithm.name();
-                assert!(
-                    (a - b).abs() < ROUNDING * a.abs().max(1.0),
-                    "{name}, {what}, {i}: {a} {b}"
-                );
-            }
+        for (a, b) in theta(&net).iter().zip(&expected) {
+            assert!((a - b).abs() < ROUNDING, "{name}: {a} {b}");
         }
     }
 }
