@@ -137,20 +137,10 @@ impl Dynamics {
         &self.algorithm
     }
 
-    /// The same in tensor operations also where the fused kernel could work: to compare the two.
-    pub fn in_tensor_operations(self) -> Self {
-        Dynamics { kernels: false, ..self }
-    }
-
-    /// What the dynamics of one tensor are for.
-    fn target(&self, shape: Vec<usize>, segment: u32) -> Result<Target> {
-        let layout = Layout::new([(format!("parameter {segment}"), shape)])?;
-        Ok(Target::new(layout, self.data_size, self.prior)?)
-    }
-
-    /// The dynamics of one tensor on the host.
+    /// The dynamics of one tensor.
     fn stepper(&self, shape: Vec<usize>, segment: u32) -> Result<Stepper<f32>> {
-        let target = self.target(shape, segment)?;
+        let layout = Layout::new([(format!("parameter {segment}"), shape)])?;
+        let target = Target::new(layout, self.data_size, self.prior)?;
         let stepper =
             Stepper::of_part(self.algorithm.clone(), &target, self.seed, self.chain, segment)?;
         Ok(stepper.on_trouble(self.on_trouble)?)
@@ -217,8 +207,7 @@ impl Dynamics {
             return Err(Error::DType { parameter: name(), dtype: tensor.dtype() });
         }
         if gradient.dims() != tensor.dims() {
-            let parameter = format!("a parameter of the shape {shape:?}");
-            let gradient = gradient.dims().to_vec();
+            let (parameter, gradient) = (name(), gradient.dims().to_vec());
             return Err(Error::Shape { parameter, shape, gradient });
         }
         let tensor = match &mut at {

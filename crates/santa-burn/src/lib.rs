@@ -10,7 +10,6 @@
 //! | [`StepperConfig`], [`ModuleStepper`] | dynamics of a whole module |
 //! | [`device`] | every dynamics in tensor operations, for devices that are not the host |
 //! | [`memory`] | when a step copies |
-//! | [`device`] | the same dynamics in tensor operations, for devices that are not the host |
 //! | [`enum@Error`] | what can go wrong |
 
 pub mod config;

@@ -125,8 +125,8 @@ impl<const D: usize> RecordState for DynamicsState<D> {
 
 /// The vectors of a record in the order in which the dynamics keep them. What they do not know stays
 /// at the end, for them to refuse.
-pub(crate) fn in_order(mut position: Position<f32>, names: &[&str]) -> Position<f32> {
-    let place = |name: &str| names.iter().position(|n| *n == name).unwrap_or(usize::MAX);
+pub(crate) fn in_order(mut position: Position<f32>, stepper: &Stepper<f32>) -> Position<f32> {
+    let place = |name: &str| stepper.state().position(|(n, _)| n == name).unwrap_or(usize::MAX);
     position.state.sort_by_key(|(name, _)| place(name));
     position
 }
@@ -158,7 +158,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for algorithm in algorithms {
             let stepper: Stepper<f32> = Stepper::of_part(algorithm, &target, 1, 0, 5).unwrap();
-            let names: Vec<_> = stepper.state().map(|(name, _)| name).collect();
+            let names: Vec<_> = stepper.state().map(|(name, _)| name.to_string()).collect();
             let position = stepper.position().unwrap();
             let state = DynamicsState::<2> {
                 at: At::Host(Box::new(stepper.clone())),
@@ -177,10 +177,10 @@ mod tests {
             assert_eq!(back.segment, 5);
             assert_eq!(back.segments.load(Ordering::Relaxed), 9);
             let At::Loaded(loaded, _) = back.at else { panic!("a record is not at work yet") };
-            assert_eq!(in_order(loaded, &names), position);
+            assert_eq!(in_order(loaded, &stepper), position);
             seen.extend(names);
         }
-        assert!(seen.iter().all(|name| VECTORS.contains(name)), "{seen:?}");
+        assert!(seen.iter().all(|name| VECTORS.contains(&name.as_str())), "{seen:?}");
         assert_eq!(seen.len(), VECTORS.len());
     }
 }

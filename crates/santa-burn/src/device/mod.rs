@@ -263,10 +263,6 @@ impl<const D: usize> DeviceDynamics<D> {
     pub fn first_segment(&self) -> u32 {
         self.first_segment
     }
-    /// Names of the state vectors.
-    pub(crate) fn state_names(&self) -> impl Iterator<Item = &'static str> {
-        self.single.state().map(|(name, _)| name)
-    }
     /// Where the state is.
     pub fn device(&self) -> &Device {
         &self.device
