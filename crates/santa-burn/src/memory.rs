@@ -45,18 +45,15 @@ fn read<const D: usize>(tensor: Tensor<D>, name: impl FnOnce() -> String) -> Res
 }
 
 /// The numbers to read.
-pub(crate) fn numbers<'a>(
-    data: &'a TensorData,
-    name: impl FnOnce() -> String,
-) -> Result<&'a [f32]> {
+pub(crate) fn numbers(data: &TensorData, name: impl FnOnce() -> String) -> Result<&[f32]> {
     data.as_slice().map_err(|e| Error::Read { what: name(), reason: e.to_string() })
 }
 
 /// The numbers to change.
-pub(crate) fn numbers_mut<'a>(
-    data: &'a mut TensorData,
+pub(crate) fn numbers_mut(
+    data: &mut TensorData,
     name: impl FnOnce() -> String,
-) -> Result<&'a mut [f32]> {
+) -> Result<&mut [f32]> {
     data.as_mut_slice().map_err(|e| Error::Read { what: name(), reason: e.to_string() })
 }
 
