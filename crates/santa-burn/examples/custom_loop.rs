@@ -24,6 +24,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EPOCHS: u64 = 10;
 const BATCH: usize = 100;
 const SEED: u64 = 42;
+/// Steps between two predictions that are averaged.
+const KEPT_EVERY: u64 = 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::flex();
@@ -44,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let everything: Vec<usize> = (0..mnist.test.len()).collect();
     let test = Batch::of(&mnist.test, &everything, &device);
-    let mut average: Option<(Tensor<2>, f64)> = None;
+    let mut average: Option<(Tensor<2>, u32)> = None;
     for step in 1..=steps {
         let which: Vec<usize> = batches.next().iter().map(|i| *i as usize).collect();
         let batch = Batch::of(&mnist.train, &which, &device.clone().autodiff());
@@ -52,23 +54,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let grads = GradientsParams::from_grads(loss.backward(), &model);
         stepper.step(&mut model, grads)?;
 
+        let exploring = stepper.stepper().stage()? == Stage::Exploring;
+        if exploring && step > steps / 4 && step % KEPT_EVERY == 0 {
+            let probabilities = softmax(model.valid().forward(test.pixels.clone()), 1);
+            average = Some(match average {
+                None => (probabilities, 1),
+                Some((sum, count)) => (sum + probabilities, count + 1),
+            });
+        }
         if step % per_epoch != 0 {
             continue;
-        }
-        let judged = model.valid();
-        if stepper.stepper().stage()? == Stage::Exploring && step > steps / 4 {
-            let probabilities = softmax(judged.forward(test.pixels.clone()), 1);
-            average = Some(match average {
-                None => (probabilities, 1.0),
-                Some((sum, count)) => (sum + probabilities, count + 1.0),
-            });
         }
         println!(
             "epoch {:2}  loss {:.4}  temperature {:.1e}  test accuracy {:.2} %",
             step / per_epoch,
             loss.into_scalar::<f32>(),
             stepper.stepper().temperature()?,
-            100.0 * judged.accuracy(&mnist.test, &device),
+            100.0 * model.valid().accuracy(&mnist.test, &device),
         );
     }
     if let Some((sum, count)) = average {

@@ -13,6 +13,7 @@
 
 mod architecture;
 mod classifier;
+mod compiled;
 mod examples;
 mod initialise;
 pub mod kernels;

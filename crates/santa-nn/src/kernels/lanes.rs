@@ -1,5 +1,6 @@
 //! Scalars and their vector registers.
 
+use crate::compiled::Compiled;
 use aligned_vec::{AVec, ConstAlign};
 use pulp::Simd;
 use santa::Real;
@@ -26,7 +27,7 @@ pub fn zeros<F: Real>(len: usize) -> Buffer<F> {
 }
 
 /// The element types of a network: `f32` and `f64`. What [`Real`] is, with vector registers.
-pub trait Scalar: Real {
+pub trait Scalar: Real + Compiled {
     /// A byte's value.
     fn from_byte(byte: u8) -> Self;
 

@@ -12,14 +12,14 @@ use std::ops::Range;
 
 /// A tensor of the parameters, for its initial values.
 #[derive(Debug)]
-pub(super) struct Tensor {
+pub(crate) struct Tensor {
     pub role: Role,
     pub fans: [usize; 2],
 }
 
 /// A layer and its place.
 #[derive(Debug)]
-pub(super) struct Planned<F: Scalar> {
+pub(crate) struct Planned<F: Scalar> {
     pub layer: Box<dyn Layer<F>>,
     /// Its place in the parameters.
     pub parameters: Range<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Planned<F: Scalar> {
 }
 
 /// A network's layers, and what there is to say about its parameters.
-pub(super) struct Plan<F: Scalar> {
+pub(crate) struct Plan<F: Scalar> {
     pub layers: Vec<Planned<F>>,
     /// Names and shapes.
     pub segments: Vec<(String, Vec<usize>)>,
@@ -35,23 +35,26 @@ pub(super) struct Plan<F: Scalar> {
     pub tensors: Vec<Tensor>,
 }
 
-/// Plans a network, or says why there can be none.
-pub(super) fn plan<F: Scalar>(architecture: &Architecture) -> Result<Plan<F>> {
-    let shapes = architecture.shapes()?;
-    let mut builder = Builder::default();
-    let mut i = 0;
-    while i < architecture.layers.len() {
-        i += builder.push(&architecture.layers[i..], shapes[i]);
+impl<F: Scalar> Plan<F> {
+    /// Plans a network, or says why there can be none. Called through the element type, so that the
+    /// layers are compiled in this crate.
+    pub fn of(architecture: &Architecture) -> Result<Self> {
+        let shapes = architecture.shapes()?;
+        let mut builder = Builder::default();
+        let mut i = 0;
+        while i < architecture.layers.len() {
+            i += builder.push(&architecture.layers[i..], shapes[i]);
+        }
+        let mut end = 0;
+        let place = |layer: Box<dyn Layer<F>>| {
+            let sizes = layer.sizes(SHARD);
+            let parameters = end..end + sizes.parameters;
+            end = parameters.end;
+            Planned { layer, parameters, sizes }
+        };
+        let layers = builder.layers.into_iter().map(place).collect();
+        Ok(Plan { layers, segments: builder.segments, tensors: builder.tensors })
     }
-    let mut end = 0;
-    let place = |layer: Box<dyn Layer<F>>| {
-        let sizes = layer.sizes(SHARD);
-        let parameters = end..end + sizes.parameters;
-        end = parameters.end;
-        Planned { layer, parameters, sizes }
-    };
-    let layers = builder.layers.into_iter().map(place).collect();
-    Ok(Plan { layers, segments: builder.segments, tensors: builder.tensors })
 }
 
 /// Collects layers and the names of their parameters.

@@ -7,7 +7,8 @@ use crate::architecture::Architecture;
 use crate::kernels::{Buffer, Scalar, zeros};
 use crate::layers::{Pass, Record, Sizes};
 use crate::{loss, parallel};
-use build::{Plan, Planned, Tensor};
+pub(crate) use build::Plan;
+use build::{Planned, Tensor};
 use santa::{Layout, Result};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -61,7 +62,7 @@ pub(crate) trait Source<F>: Sync {
 impl<F: Scalar> Network<F> {
     /// Builds a network.
     pub fn new(architecture: &Architecture) -> Result<Self> {
-        let Plan { layers, segments, tensors } = build::plan::<F>(architecture)?;
+        let Plan { layers, segments, tensors } = F::layers(architecture)?.0;
         let layout = Layout::new(segments)?;
         let pieces_of = |(layer, planned): (usize, &Planned<F>)| {
             let pieces = planned.layer.pieces();

@@ -7,6 +7,7 @@ use super::output::{Outputs, STRETCH};
 use super::plan::Plan;
 use super::rolls::PianoRolls;
 use super::weights::HalfWeights;
+use crate::compiled::Pass;
 use crate::kernels::{Buffer, Scalar, zeros};
 use crate::parallel::spread;
 use santa::{Batch, DataSize, Error, Layout, Result};
@@ -66,6 +67,15 @@ pub struct Phases {
     pub outputs: Duration,
     pub backward: Duration,
     pub gradient: Duration,
+}
+
+/// A pass over some sequences.
+pub(crate) struct Task<'a, 'b, F> {
+    theta: &'a [F],
+    rolls: &'a PianoRolls,
+    batch: &'a Batch<'b>,
+    normalisation: Normalisation,
+    wanted: Wanted<'a, F>,
 }
 
 /// What a pass is for, besides the loss.
@@ -203,23 +213,19 @@ impl<F: Scalar> Gru<F> {
         self.layout.check_len("theta", theta.len())?;
         self.check_rolls(rolls)?;
         batch.check(DataSize::new(rolls.len() as u64)?)?;
+        let task = Pass(Task { theta, rolls, batch, normalisation, wanted });
         #[cfg(feature = "parallel")]
         {
             // In the pool from the beginning to the end, instead of once for each phase.
-            Ok(rayon::scope(|_| self.step(theta, rolls, batch, normalisation, wanted)))
+            Ok(rayon::scope(|_| F::recur(self, task)))
         }
         #[cfg(not(feature = "parallel"))]
-        Ok(self.step(theta, rolls, batch, normalisation, wanted))
+        Ok(F::recur(self, task))
     }
 
-    fn step(
-        &mut self,
-        theta: &[F],
-        rolls: &PianoRolls,
-        batch: &Batch<'_>,
-        normalisation: Normalisation,
-        mut wanted: Wanted<'_, F>,
-    ) -> f64 {
+    /// Called through the element type, so that it is compiled in this crate.
+    pub(crate) fn step(&mut self, task: Task<'_, '_, F>) -> f64 {
+        let Task { theta, rolls, batch, normalisation, mut wanted } = task;
         let parameters = Parameters::new(self.architecture, theta);
         let begin = Instant::now();
         self.prepare(&parameters, matches!(wanted, Wanted::Gradient(_)));

@@ -33,6 +33,7 @@ mod tests;
 mod weights;
 
 pub use architecture::{GruArchitecture, GruInitialisation};
+pub(crate) use gru::Task;
 pub use gru::{Gru, Nll, Normalisation};
 pub use model::SequenceModel;
 pub use rolls::PianoRolls;
