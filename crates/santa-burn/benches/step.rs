@@ -1,0 +1,2 @@
+//! Time of one optimizer step.
+fn main() {}
