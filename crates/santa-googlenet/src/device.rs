@@ -4,6 +4,8 @@ use burn::tensor::Device;
 
 use crate::error::{Error, Result};
 
+const KINDS: [&str; 3] = ["flex", "wgpu", "cuda"];
+
 /// `flex`, `wgpu`, `wgpu:0`, `cuda`, `cuda:1`: a device of Burn, if the build has it.
 ///
 /// `wgpu` alone is the adapter that wgpu prefers, with a number the discrete GPU of that number.
@@ -27,7 +29,7 @@ pub fn device(name: &str) -> Result<Device> {
         })),
         #[cfg(feature = "cuda")]
         "cuda" => Ok(Device::cuda(index.unwrap_or(0))),
-        "flex" | "wgpu" | "cuda" => refuse(format!(
+        _ if KINDS.contains(&kind) => refuse(format!(
             "this build is without it; build again with `--features {kind}`, as in `cargo run \
              --release -p santa-googlenet --features {kind} -- train`"
         )),

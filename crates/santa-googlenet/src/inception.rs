@@ -70,3 +70,108 @@ impl Inception {
         Tensor::cat(vec![conv1x1, conv3x3, conv5x5, pool], 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::module::{ModuleMapper, Param};
+    use burn::optim::GradientsParams;
+    use burn::tensor::{Device, TensorData};
+    use santa::noise::{Purpose, Stream};
+
+    use super::*;
+
+    const INPUT: [usize; 4] = [2, 3, 6, 6];
+    const CHANNELS: Channels = Channels {
+        conv1x1: 2,
+        conv3x3_reduce: 3,
+        conv3x3: 4,
+        conv5x5_reduce: 2,
+        conv5x5: 3,
+        pool_proj: 2,
+    };
+
+    fn normals(stream: u64, count: usize) -> Vec<f32> {
+        let mut values = vec![0.0; count];
+        Stream::new(stream, 0, Purpose::Data).normals(0, 0, 0, &mut values);
+        values
+    }
+
+    /// A random weighted sum of the outputs, summed in double precision.
+    fn loss(module: &Inception, input: &[f32]) -> f64 {
+        let input = Tensor::from_data(TensorData::new(input.to_vec(), INPUT), &Device::flex());
+        let output: Vec<f32> = module.valid().forward(input).try_into_vec_as().unwrap();
+        let weights = normals(2, output.len());
+        output.iter().zip(weights).map(|(y, w)| f64::from(*y) * f64::from(w)).sum()
+    }
+
+    /// Moves all parameters along a random direction, and sums the gradient along it.
+    struct Along<'a> {
+        direction: u32,
+        by: f32,
+        gradients: &'a GradientsParams,
+        slope: f64,
+    }
+
+    impl ModuleMapper for Along<'_> {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let stream = Stream::new(3, self.direction, Purpose::Data);
+            let mut direction = vec![0.0f32; param.dims().iter().product()];
+            stream.normals(0, param.id.val() as u32, 0, &mut direction);
+            let gradient: Vec<f32> =
+                self.gradients.get::<D>(param.id).unwrap().try_into_vec_as().unwrap();
+            let terms = gradient.iter().zip(&direction);
+            self.slope += terms.map(|(g, d)| f64::from(*g) * f64::from(*d)).sum::<f64>();
+            let by = self.by;
+            param.map(|tensor| {
+                let direction = TensorData::new(direction, tensor.dims());
+                let direction = Tensor::from_data(direction, &tensor.device());
+                (tensor + direction * by).detach().require_grad()
+            })
+        }
+    }
+
+    #[test]
+    fn gradients_agree_with_finite_differences() {
+        let device = Device::flex().autodiff();
+        let module = Inception::new(INPUT[1], CHANNELS, &mut Filler::new(1, &device));
+        let x = normals(1, INPUT.iter().product());
+        let input = Tensor::from_data(TensorData::new(x.clone(), INPUT), &device).require_grad();
+        let output = module.forward(input.clone());
+        assert_eq!(output.dims(), [INPUT[0], CHANNELS.total(), INPUT[2], INPUT[3]]);
+        let weights = TensorData::new(normals(2, output.dims().iter().product()), output.dims());
+        let mut gradients = (output * Tensor::from_data(weights, &device)).sum().backward();
+        let of_input: Vec<f32> = input.grad(&gradients).unwrap().try_into_vec_as().unwrap();
+        let of_parameters = GradientsParams::from_module(&mut gradients, &module);
+
+        // Small against the distance to the next kink of a rectifier or a maximum, with these
+        // seeds, and large against the rounding of the outputs.
+        let h = 1e-3f32;
+        for i in 0..x.len() {
+            let shifted = |by: f32| {
+                let mut x = x.clone();
+                x[i] += by;
+                (loss(&module, &x), x[i])
+            };
+            let (above, below) = (shifted(h), shifted(-h));
+            let expected = (above.0 - below.0) / f64::from(above.1 - below.1);
+            assert!(
+                (f64::from(of_input[i]) - expected).abs() < 5e-3 * expected.abs().max(1.0),
+                "input {i}: {} {expected}",
+                of_input[i]
+            );
+        }
+        for direction in 0..8 {
+            let shifted = |by: f32| {
+                let mut along = Along { direction, by, gradients: &of_parameters, slope: 0.0 };
+                let module = module.clone().map(&mut along);
+                (loss(&module, &x), along.slope)
+            };
+            let ((above, slope), (below, _)) = (shifted(h), shifted(-h));
+            let expected = (above - below) / (2.0 * f64::from(h));
+            assert!(
+                (slope - expected).abs() < 1e-2 * expected.abs().max(1.0),
+                "direction {direction}: {slope} {expected}"
+            );
+        }
+    }
+}

@@ -28,7 +28,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Trains the network on a folder of images.
-    Train(Train),
+    Train(Box<Train>),
     /// Prints the stages with their output shapes, and the parameters.
     Shapes(Shapes),
 }
@@ -109,7 +109,7 @@ struct Shapes {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Train(args) => run(args),
+        Command::Train(args) => run(&args),
         Command::Shapes(args) => shapes(args),
     };
     match result {
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: Train) -> Result<()> {
+fn run(args: &Train) -> Result<()> {
     let devices = devices(&args.device)?;
     let data = Data::open(&args.data)?;
     let settings = args.settings(data.train.len());

@@ -35,7 +35,7 @@ pub(crate) fn build(settings: &Settings, images: u64) -> Result<ModuleOptimizer>
                 .with_weight_decay(Some(s.weight_decay))
                 .with_seed(s.seed)
                 // A divergence shows in the loss, which stops the run with a message.
-                .with_on_trouble(OnTrouble::Skip);
+                .with_on_trouble(OnTrouble::Skip { at_most: u32::MAX });
             let refused = |error: santa_burn::Error| Error::Optimizer(error.to_string());
             let weights = santa.try_build().map_err(refused)?;
             let biases = weights.with_prior(Prior::Flat).map_err(refused)?;

@@ -159,11 +159,11 @@ impl Trainer {
     }
 }
 
-/// How many other classes are at least as probable as the label. A NaN is more probable than
-/// anything, so that a network that is lost is not right by accident.
+/// How many other classes are not less probable than the label. A NaN is not less than anything, so
+/// that a network that is lost is not right by accident.
 fn rank(logits: &[f32], label: usize) -> usize {
-    let others = logits.iter().enumerate().filter(|(class, _)| *class != label);
-    others.filter(|(_, logit)| !(**logit < logits[label])).count()
+    let less = logits.iter().filter(|logit| **logit < logits[label]).count();
+    logits.len() - 1 - less
 }
 
 /// The numbers of a tensor on the host.
