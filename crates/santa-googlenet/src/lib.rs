@@ -1,4 +1,20 @@
-//! GoogLeNet on ImageNet, trained by Santa or by SGD with momentum.
+//! GoogLeNet on ImageNet, trained by Santa or by SGD with momentum: the experiment of the supplement
+//! of [Chen et al. (2016)](https://arxiv.org/abs/1512.07962), in [Burn](https://burn.dev).
+//!
+//! The command `santa-googlenet` runs it; the README says how, and what to expect. The parts can be
+//! used by themselves: the network ([`GoogLeNetConfig`]), the loader ([`Data`], [`Batches`]), one
+//! step ([`Trainer`]) and the whole loop ([`train`](fn@train)).
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//! use santa_googlenet::GoogLeNetConfig;
+//!
+//! let device = Device::default();
+//! let network = GoogLeNetConfig { classes: 10, size: 64, narrow: 8 }.init(1, &device)?;
+//! let logits = network.forward(Tensor::zeros([2, 3, 64, 64], &device));
+//! assert_eq!(logits.dims(), [2, 10]);
+//! # Ok::<(), santa_googlenet::Error>(())
+//! ```
 
 mod auxiliary;
 mod batches;
