@@ -27,13 +27,13 @@ pub const CHECKPOINTS: &str = "checkpoints";
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Record {
-    /// The training loss since the last such line.
+    /// The training loss since the last such line, or since the run was resumed.
     Train {
         /// Steps made.
         iteration: u64,
         /// Epochs seen, with their part.
         epoch: f64,
-        /// Main and auxiliary losses together, the mean over the steps since the last line.
+        /// Main and auxiliary losses together, the mean over these steps.
         loss: f64,
         /// The learning rate of the weights at the last step.
         lr: f64,
@@ -122,7 +122,6 @@ pub fn train(
     let started = Instant::now();
     let images = Arc::new(data.train.clone());
     let val = data.val.clone().map(Arc::new);
-    let mut saved = resume.then(|| trainer.iteration());
     let mut test = None;
     let mut recent = Recent::default();
     let iterations = trainer.iteration()..s.iterations;
@@ -161,14 +160,12 @@ pub fn train(
         if saving {
             file.sync_all().map_err(Error::io(&log))?;
             trainer.save(&checkpoints)?;
-            saved = Some(iteration);
         }
         if stopping {
             break;
         }
     }
     let iteration = trainer.iteration();
-    debug_assert_eq!(saved, Some(iteration));
     Ok(Outcome { iteration, finished: iteration == s.iterations, test })
 }
 
