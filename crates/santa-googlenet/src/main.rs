@@ -74,6 +74,9 @@ struct Train {
     /// Decay of the weights [default: 0.0002].
     #[arg(long)]
     weight_decay: Option<f64>,
+    /// Santa's inverse temperature at the first step [default: 1].
+    #[arg(long)]
+    beta: Option<f64>,
     /// Chooses initial values, order, crops, dropout and noise [default: 1].
     #[arg(long)]
     seed: Option<u64>,
@@ -186,6 +189,7 @@ impl Train {
             lr: self.lr.unwrap_or(default.lr),
             momentum: self.momentum.unwrap_or(default.momentum),
             weight_decay: self.weight_decay.unwrap_or(default.weight_decay),
+            beta: self.beta.unwrap_or(default.beta),
             seed: self.seed.unwrap_or(default.seed),
             display: self.display.unwrap_or(default.display),
             test_interval: self.test_interval.unwrap_or(default.test_interval),

@@ -5,7 +5,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{ModuleOptimizer, SgdConfig};
-use santa::{OnTrouble, Prior};
+use santa::{InverseTemperature, OnTrouble, Prior, Schedule};
 use santa_burn::SantaConfig;
 
 use crate::error::{Error, Result};
@@ -33,6 +33,7 @@ pub(crate) fn build(settings: &Settings, images: u64) -> Result<ModuleOptimizer>
                 .with_steps(Some(s.iterations))
                 .with_momentum(s.momentum)
                 .with_weight_decay(Some(s.weight_decay))
+                .with_beta(Some(InverseTemperature::annealed(Schedule::power(s.beta, 0.0, 0.5))))
                 .with_seed(s.seed)
                 // A divergence shows in the loss, which stops the run with a message.
                 .with_on_trouble(OnTrouble::Skip { at_most: u32::MAX });

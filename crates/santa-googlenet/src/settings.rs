@@ -50,6 +50,10 @@ pub struct Settings {
     /// Decay of the weights; biases have none. For Santa it is the precision of a Gaussian prior
     /// over the number of images.
     pub weight_decay: f64,
+    /// Santa's inverse temperature at the first step; it rises with the square root of the steps.
+    /// The noise of exploring is that of a posterior: with a few images instead of a million it is
+    /// large, unless this is large.
+    pub beta: f64,
     /// Steps of the whole run. The decay of the learning rate and Santa's annealing depend on it.
     pub iterations: u64,
     /// Images of a step.
@@ -77,6 +81,7 @@ impl Settings {
             power: caffe::POWER,
             momentum: caffe::MOMENTUM,
             weight_decay: caffe::WEIGHT_DECAY,
+            beta: 1.0,
             iterations: caffe::ITERATIONS,
             batch: caffe::BATCH,
             seed: 1,
@@ -98,8 +103,10 @@ impl Settings {
         let refuse = |field, value: String, allowed: &str| {
             Err(Error::Setting { field, value, allowed: allowed.into() })
         };
-        if !(self.lr > 0.0 && self.lr.is_finite()) {
-            return refuse("lr", self.lr.to_string(), "a positive number");
+        for (field, value) in [("lr", self.lr), ("beta", self.beta)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return refuse(field, value.to_string(), "a positive number");
+            }
         }
         if !(0.0..1.0).contains(&self.momentum) {
             return refuse("momentum", self.momentum.to_string(), "at least 0 and below 1");
@@ -165,6 +172,7 @@ mod tests {
         for (bad, name) in [
             (Settings { lr: -1.0, ..good.clone() }, "`lr` is -1"),
             (Settings { lr: f64::NAN, ..good.clone() }, "`lr` is NaN"),
+            (Settings { beta: 0.0, ..good.clone() }, "`beta` is 0"),
             (Settings { momentum: 1.0, ..good.clone() }, "`momentum` is 1"),
             (Settings { weight_decay: -0.1, ..good.clone() }, "`weight_decay` is -0.1"),
             (Settings { batch: 0, ..good.clone() }, "`batch` is 0"),
