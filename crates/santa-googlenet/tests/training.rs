@@ -65,7 +65,7 @@ fn parameters(model: &GoogLeNet) -> Vec<Vec<f32>> {
 }
 
 /// The mean of the last losses is below 40 % of the first ones', and of the 32 test images at least
-/// 60 % are right, where guessing has 25 % and a standard deviation of 8 %.
+/// 80 % are right, where guessing has 25 % and a standard deviation of 8 %.
 fn learns(settings: Settings) {
     let folder = common::folder(12, 8);
     let data = Data::open(folder.path()).unwrap();
@@ -80,7 +80,7 @@ fn learns(settings: Settings) {
     println!("loss {first:.3} to {last:.3}, test {test:?}");
     assert!(outcome.finished);
     assert!(last < 0.4 * first, "{first} {last}");
-    assert!(test.top1 >= 0.6, "{test:?}");
+    assert!(test.top1 >= 0.8, "{test:?}");
     assert_eq!(test.top5, 1.0);
 }
 
