@@ -1,5 +1,6 @@
 //! The command: `train` and `shapes`.
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -203,22 +204,26 @@ fn shapes(args: Shapes) -> Result<()> {
     let device = Device::default();
     let Shapes { classes, size, narrow } = args;
     let network = GoogLeNetConfig { classes, size, narrow }.init(1, &device)?;
-    println!("{:<16}{:>14}", "stage", "output");
+    let mut text = format!("{:<16}{:>14}\n", "stage", "output");
     for (name, [_, channels, height, width]) in
         network.stages(Tensor::zeros([1, 3, size, size], &device))
     {
-        println!("{name:<16}{:>14}", format!("{height}x{width}x{channels}"));
+        text += &format!("{name:<16}{:>14}\n", format!("{height}x{width}x{channels}"));
     }
     let parameters = network.parameters();
-    println!("\n{:<40}{:>12}", "parameter", "elements");
+    text += &format!("\n{:<40}{:>12}\n", "parameter", "elements");
     for (path, count) in &parameters {
-        println!("{path:<40}{count:>12}");
+        text += &format!("{path:<40}{count:>12}\n");
     }
     let sum = |auxiliary: bool| -> usize {
         let is_auxiliary = |path: &str| path.starts_with("loss1.") || path.starts_with("loss2.");
         parameters.iter().filter(|(p, _)| auxiliary || !is_auxiliary(p)).map(|(_, n)| n).sum()
     };
-    println!("\n{:<40}{:>12}", "all but the auxiliary classifiers", sum(false));
-    println!("{:<40}{:>12}", "all", sum(true));
-    Ok(())
+    text += &format!("\n{:<40}{:>12}\n", "all but the auxiliary classifiers", sum(false));
+    text += &format!("{:<40}{:>12}\n", "all", sum(true));
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // A reader that has seen enough is no error.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
