@@ -1121,7 +1121,9 @@ mod tests {
                 if t == 20 {
                     let position = parts[1].position().unwrap();
                     parts[1].set_lr_factor(7.0).unwrap();
-                    parts[1].state_vector_mut("u").map(|u| u.fill(0.5));
+                    if let Some(u) = parts[1].state_vector_mut("u") {
+                        u.fill(0.5);
+                    }
                     parts[1].go_to(position).unwrap();
                 }
             }
