@@ -1,9 +1,9 @@
 //! Digits with Burn's `Learner`: Santa in the place of Adam, and nothing else changed.
 //!
 //! ```text
-//! cargo run --release -p santa-burn --example mnist_learner
+//! cargo run --release -p santa-burn --example mnist_learner --features learner
 //! cargo run --release -p santa-burn --example mnist_learner --features dashboard   # in the terminal
-//! cargo run --release -p santa-burn --example mnist_learner -- adam
+//! cargo run --release -p santa-burn --example mnist_learner --features learner -- adam
 //! ```
 
 mod digits;
