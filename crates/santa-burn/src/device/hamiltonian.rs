@@ -49,8 +49,13 @@ pub(super) fn sgnht<const D: usize>(
 
     // A group's factor weighs the sum and the count alike, and with one group it cancels.
     let count = theta.dims().iter().product::<usize>() as f64;
-    let squares: f32 = (u.clone() * u).sum().try_into_scalar().map_err(unreadable)?;
-    let mean_square = f64::from(squares) / (p.eta * count);
-    shift += clock.eta.sqrt() / clock.mass * (mean_square - 1.0 / clock.beta);
+    // The expectation is taken away before the sum: a device may add one number after the other, and
+    // the difference of two large sums would be lost in their rounding. That of the expectation itself
+    // is made up for.
+    let expected = p.eta / clock.beta;
+    let excess = (u.clone() * u) - expected as f32;
+    let excess: f32 = excess.sum().try_into_scalar().map_err(unreadable)?;
+    let excess = f64::from(excess) / count + (f64::from(expected as f32) - expected);
+    shift += clock.eta.sqrt() / clock.mass * excess / p.eta;
     Ok((theta, shift))
 }
