@@ -92,7 +92,7 @@ impl<F: Scalar> Classifier<F> {
 
 fn pass_of(batch: &Batch<'_>) -> Pass {
     let stream = batch.stream(Purpose::Dropout);
-    Pass { training: true, stream, step: batch.step(), first: 0 }
+    Pass { training: true, stream, step: batch.step(), first: batch.first() }
 }
 
 impl<F: Scalar> Network<F> {

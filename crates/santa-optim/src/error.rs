@@ -94,6 +94,9 @@ pub enum Error {
         /// Its reason.
         source: std::io::Error,
     },
+    /// Something outside of this library that a potential depends on: another process, say.
+    #[error("{0}")]
+    Outside(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {

@@ -242,9 +242,10 @@ impl<F: Scalar> Network<F> {
         let weight = F::from_f64(1.0 / examples.len() as f64);
         let mut shards = self.workspace.shards(layers, range.len(), backward);
         parallel::for_each(&mut shards, |shard| {
-            let pass = Pass { first: range.start + shard.first, ..pass };
+            let first = range.start + shard.first;
+            let pass = Pass { first: pass.first + first, ..pass };
             let rows = shard.input.len() / layers[0].sizes.input;
-            examples.fill(pass.first..pass.first + rows, shard.input);
+            examples.fill(first..first + rows, shard.input);
             for (l, (planned, shared)) in layers.iter().zip(shared).enumerate() {
                 let (before, here) = shard.layers.split_at_mut(l);
                 let input = before.last().map_or(&*shard.input, |below| &*below.output);
@@ -260,7 +261,7 @@ impl<F: Scalar> Network<F> {
             }
             let top = shard.layers.len() - 1;
             let LayerBuffers { output, d_output, .. } = &mut shard.layers[top];
-            let labels = (0..rows).map(|row| examples.label(pass.first + row));
+            let labels = (0..rows).map(|row| examples.label(first + row));
             if !backward {
                 loss::evaluate(output, labels, classes, shard.losses);
                 return;

@@ -107,6 +107,16 @@ impl<F: Scalar> Potential<F> for SequenceModel<F> {
     fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> Result<f64> {
         self.gru.loss(theta, &self.rolls, batch, self.normalisation)
     }
+
+    fn weight(&self, batch: &Batch<'_>) -> f64 {
+        let sequences = batch.iter(self.rolls.len());
+        match self.normalisation {
+            Normalisation::StepMean => {
+                sequences.map(|i| self.rolls.steps_of(i)).sum::<usize>() as f64
+            }
+            Normalisation::SequenceMean | Normalisation::SequenceSum => sequences.count() as f64,
+        }
+    }
 }
 
 #[cfg(test)]

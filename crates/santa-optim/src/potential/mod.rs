@@ -79,6 +79,27 @@ pub trait Potential<F: Real> {
         self.loss_gradient(theta, batch, &mut gradient)
     }
 
+    /// The same as [`Potential::loss_gradient`], for somebody who begins to use parts of the gradient
+    /// while others are still being computed: `ready` is given each piece that is complete, with its
+    /// first element, from the last piece to the first and without gaps. By default it is all one piece.
+    fn loss_gradient_pieces<'g>(
+        &mut self,
+        theta: &[F],
+        batch: &Batch<'_>,
+        gradient: &'g mut [F],
+        ready: &mut dyn FnMut(usize, &'g mut [F]),
+    ) -> Result<f64> {
+        let loss = self.loss_gradient(theta, batch, gradient)?;
+        ready(0, gradient);
+        Ok(loss)
+    }
+
+    /// How much a batch counts beside others: the loss of two batches together is the mean of theirs,
+    /// weighted so. By default the number of its data.
+    fn weight(&self, batch: &Batch<'_>) -> f64 {
+        batch.len(self.target().data_size().get() as usize) as f64
+    }
+
     /// $U(\theta)$ over all data, prior included, up to the constants that both leave out.
     fn energy(&mut self, theta: &[F]) -> Result<f64> {
         self.target().layout().check_len("theta", theta.len())?;
@@ -115,6 +136,18 @@ macro_rules! forward_potential {
             fn loss_gradient(&mut self, theta: &[F], batch: &Batch<'_>, gradient: &mut [F]) -> Result<f64> {
                 (**self).loss_gradient(theta, batch, gradient)
             }
+            fn loss_gradient_pieces<'g>(
+                &mut self,
+                theta: &[F],
+                batch: &Batch<'_>,
+                gradient: &'g mut [F],
+                ready: &mut dyn FnMut(usize, &'g mut [F]),
+            ) -> Result<f64> {
+                (**self).loss_gradient_pieces(theta, batch, gradient, ready)
+            }
+            fn weight(&self, batch: &Batch<'_>) -> f64 {
+                (**self).weight(batch)
+            }
             fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> Result<f64> {
                 (**self).loss(theta, batch)
             }
@@ -149,6 +182,7 @@ forward_potential!(Box<P>, &mut P);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     indices: Option<&'a [u32]>,
+    first: usize,
     step: u64,
     seed: u64,
     chain: u32,
@@ -157,7 +191,7 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// All data.
     pub fn full() -> Self {
-        Batch { indices: None, step: 0, seed: 0, chain: 0 }
+        Batch { indices: None, first: 0, step: 0, seed: 0, chain: 0 }
     }
     /// The data of these indices; one that occurs twice counts twice.
     pub fn of(indices: &'a [u32]) -> Self {
@@ -173,14 +207,28 @@ impl<'a> Batch<'a> {
         (self.seed, self.chain) = (seed, chain);
         self
     }
+    /// As a part of a larger batch, in which its first datum has this position: what is drawn for each
+    /// datum is then drawn as in the larger one.
+    pub fn beginning_at(mut self, first: usize) -> Self {
+        self.first = first;
+        self
+    }
     /// The same step and seed, with all data.
     pub fn widened(self) -> Batch<'static> {
-        Batch { indices: None, step: self.step, seed: self.seed, chain: self.chain }
+        Batch { indices: None, first: 0, step: self.step, seed: self.seed, chain: self.chain }
+    }
+    /// The same step and seed, with other data.
+    pub fn with_indices<'b>(self, indices: &'b [u32]) -> Batch<'b> {
+        Batch { indices: Some(indices), ..self.widened() }
     }
 
     /// The indices, or `None` for all data.
     pub fn indices(&self) -> Option<&'a [u32]> {
         self.indices
+    }
+    /// The position of the first datum in the batch that this one is a part of; 0 if it is whole.
+    pub fn first(&self) -> usize {
+        self.first
     }
     /// How many data there are in the batch, of `n` in all.
     pub fn len(&self, n: usize) -> usize {

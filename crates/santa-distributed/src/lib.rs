@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to find what
+//!
+//! | module | what is there |
+//! | --- | --- |
+//! | [`team`] | what members of a team can do together |
+//! | [`threads`] | a team of threads, for tests |
+//! | [`shared`] | a potential whose minibatches are divided among the members |
+//! | [`ordered`] | sums whose order of additions does not depend on the number of members |
+//! | [`error`] | what can go wrong |
+
+pub mod error;
+pub mod ordered;
+pub mod shared;
+pub mod team;
+pub mod threads;
+
+pub use error::{Error, Result};
+pub use ordered::OrderedSum;
+pub use shared::{Shared, Summing, Timing};
+pub use team::{Number, Solo, Team};
+pub use threads::Threads;
