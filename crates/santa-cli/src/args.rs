@@ -106,7 +106,31 @@ pub struct Train {
     /// Write TensorBoard event files too
     #[arg(long)]
     pub tensorboard: bool,
+    /// Sum gradients in an order that does not depend on the number of processes, over so many parts of
+    /// each minibatch: the same bits for any number of processes up to it
+    #[arg(long, value_name = "PARTS", num_args = 0..=1, default_missing_value = "8", help_heading = RANKS)]
+    pub ordered: Option<usize>,
+    /// Begin to sum each layer's gradient while those below it are computed
+    #[arg(long, conflicts_with = "ordered", help_heading = RANKS)]
+    pub overlap: bool,
+    /// Tell where the time of each process went
+    #[arg(long, help_heading = RANKS)]
+    pub timing: bool,
+    /// The processes
+    #[command(flatten)]
+    pub ranks: Ranks,
 }
+
+/// Options of commands that several processes can share.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Ranks {
+    /// End the job when the others do not answer for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, help_heading = RANKS)]
+    pub patience: f64,
+}
+
+/// The heading of options for several processes.
+const RANKS: &str = "Several processes (started by `mpirun`)";
 
 /// Options of `santa compare`.
 #[derive(Debug, Args)]

@@ -26,12 +26,17 @@ static OBJECT: AtomicBool = AtomicBool::new(false);
 pub struct Console {
     volume: Volume,
     json: bool,
+    muted: bool,
 }
 
 impl Console {
     /// A console; with `json`, the only result is one object on the last line.
     pub fn new(volume: Volume, json: bool) -> Self {
-        Console { volume, json }
+        Console { volume, json, muted: false }
+    }
+    /// The same that says nothing at all.
+    pub fn muted(self) -> Self {
+        Console { muted: true, ..self }
     }
     /// How much is said.
     pub fn volume(&self) -> Volume {
@@ -43,16 +48,16 @@ impl Console {
     }
     /// Whether bars can be drawn: a terminal, and somebody who wants to see them.
     pub fn draws(&self) -> bool {
-        self.volume > Volume::Quiet && std::io::stderr().is_terminal()
+        self.volume > Volume::Quiet && !self.muted && std::io::stderr().is_terminal()
     }
 
     /// A result, for people. With `--json` it is left out.
     pub fn result(&self, text: impl Display) -> Result<()> {
-        if self.json { Ok(()) } else { print(format_args!("{text}\n")) }
+        if self.json || self.muted { Ok(()) } else { print(format_args!("{text}\n")) }
     }
     /// The result, for programs: one object on one line, if `--json` was given.
     pub fn object(&self, value: &impl Serialize) -> Result<()> {
-        if !self.json {
+        if !self.json || self.muted {
             return Ok(());
         }
         let line = serde_json::to_string(value).map_err(Failure::system)?;
@@ -90,7 +95,7 @@ impl Console {
     }
 
     fn say(&self, volume: Volume, text: impl Display) {
-        if volume <= self.volume {
+        if volume <= self.volume && !self.muted {
             // Nobody is left to hear of it when standard error is closed.
             let _ = writeln!(anstream::stderr().lock(), "{text}");
         }

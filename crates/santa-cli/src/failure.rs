@@ -1,6 +1,7 @@
 //! How the command ends when it does not succeed: a message and an exit code for each kind of
 //! failure.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// What kind of thing went wrong. Scripts tell them apart by the exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Something about this machine: a file that cannot be written, a full disk. Exit code 1.
     System,
@@ -46,7 +47,7 @@ impl Kind {
 }
 
 /// A failure: what happened, and below it what to do.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Failure {
     /// Which exit code.
     pub kind: Kind,
@@ -108,7 +109,7 @@ impl From<santa::Error> for Failure {
             | santa::Error::Poisoned { .. }
             | santa::Error::GaveUp { .. } => Kind::Numerical,
             santa::Error::Checkpoint { .. } | santa::Error::Mismatch { .. } => Kind::Data,
-            santa::Error::Io { .. } => Kind::System,
+            santa::Error::Io { .. } | santa::Error::Outside(_) => Kind::System,
             _ => Kind::Usage,
         };
         Failure::new(kind, error)
@@ -126,6 +127,16 @@ impl From<santa_posterior::Error> for Failure {
             _ => Kind::Usage,
         };
         Failure::new(kind, error)
+    }
+}
+
+impl From<santa_distributed::Error> for Failure {
+    fn from(error: santa_distributed::Error) -> Self {
+        match error {
+            santa_distributed::Error::Santa(error) => error.into(),
+            santa_distributed::Error::Setting { .. } => Failure::usage(error),
+            _ => Failure::system(error),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! | [`data`] | the data sets, loaded and divided |
 //! | [`train`], [`weights`] | running an experiment; parameters from files |
 //! | [`run`], [`tensorboard`] | the folder of a run and what is written in it |
-//! | [`interrupt`] | Ctrl-C |
+//! | [`interrupt`], [`ranks`] | Ctrl-C; the processes that `mpirun` started |
 //! | [`sample`] | draws from a posterior, and the report of them |
 //! | [`reproduce`] | the paper's figures and tables |
 //! | [`report`], [`figure`] | what is shown of runs: a page and its figures |
@@ -23,6 +23,7 @@ pub mod failure;
 pub mod figure;
 pub mod interrupt;
 pub mod nearest;
+pub mod ranks;
 pub mod report;
 pub mod reproduce;
 pub mod run;

@@ -11,12 +11,14 @@
 //! | [`error`] | what can go wrong |
 
 pub mod error;
+mod launch;
 pub mod ordered;
 pub mod shared;
 pub mod team;
 pub mod threads;
 
 pub use error::{Error, Result};
+pub use launch::Launch;
 pub use ordered::OrderedSum;
 pub use shared::{Shared, Summing, Timing};
 pub use team::{Number, Solo, Team};

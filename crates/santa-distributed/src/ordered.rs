@@ -134,7 +134,7 @@ impl<F: Number> OrderedSum<F> {
 }
 
 fn add<F: Number>(sum: &mut [F], other: &[F]) {
-    sum.iter_mut().zip(other).for_each(|(sum, x)| *sum = *sum + *x);
+    sum.iter_mut().zip(other).for_each(|(sum, x)| *sum += *x);
 }
 
 /// The sum of a node from those of the nodes below it that are known, which come from left to right.

@@ -4,7 +4,9 @@ use crate::error::Error;
 use crate::ordered::{OrderedSum, share};
 use crate::team::{Number, Team};
 use santa::{Batch, Potential, Result, Target};
+use std::cell::Cell;
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How the members' gradients become one.
@@ -76,7 +78,7 @@ pub struct Shared<F, P, T> {
     total: Vec<F>,
     everything: Vec<u32>,
     wants_to_stop: fn() -> bool,
-    stopping: bool,
+    stopping: Rc<Cell<bool>>,
     measuring: bool,
     timing: Timing,
 }
@@ -107,7 +109,7 @@ impl<F: Number, P: Potential<F>, T: Team> Shared<F, P, T> {
             total: vec![F::ZERO; len],
             everything: Vec::new(),
             wants_to_stop: || false,
-            stopping: false,
+            stopping: Rc::default(),
             measuring: false,
             timing: Timing::default(),
         })
@@ -127,9 +129,18 @@ impl<F: Number, P: Potential<F>, T: Team> Shared<F, P, T> {
         self
     }
 
+    /// Whether there is nothing to share: nobody else, and no order to keep.
+    pub fn is_alone(&self) -> bool {
+        self.team.size() == 1 && self.ordered.is_none() && !self.measuring
+    }
+
     /// Whether a member had been told to stop at the last gradient: the same answer for all of them.
     pub fn is_stopping(&self) -> bool {
-        self.stopping
+        self.stopping.get()
+    }
+    /// The same, for somebody who does not have the potential at hand.
+    pub fn stop_flag(&self) -> Rc<Cell<bool>> {
+        self.stopping.clone()
     }
     /// Where the time went.
     pub fn timing(&self) -> Timing {
@@ -175,7 +186,7 @@ impl<F: Number, P: Potential<F>, T: Team> Shared<F, P, T> {
             match potential.loss_gradient(theta, &part, gradient) {
                 Ok(loss) => {
                     let factor = F::from_f64(share);
-                    gradient.iter_mut().for_each(|g| *g = *g * factor);
+                    gradient.iter_mut().for_each(|g| *g *= factor);
                     extras[LOSS] = F::from_f64(share * loss);
                 }
                 Err(error) => {
@@ -263,7 +274,7 @@ impl<F: Number> Job<'_, F> {
         let (mut left, extra_sums) = total.split_at_mut(self.theta.len());
         let factor = F::from_f64(self.share);
         let mut ready = |first: usize, piece: &'a mut [F]| {
-            piece.iter_mut().for_each(|g| *g = *g * factor);
+            piece.iter_mut().for_each(|g| *g *= factor);
             let (before, place) = std::mem::take(&mut left).split_at_mut(first);
             left = before;
             hand_over(piece, place);
@@ -299,9 +310,13 @@ impl<F: Number, P: Potential<F>, T: Team> Potential<F> for Shared<F, P, T> {
         layout.check_len("theta", theta.len())?;
         layout.check_len("the gradient", gradient.len())?;
         batch.check(self.potential.target().data_size())?;
+        if self.is_alone() {
+            self.stopping.set((self.wants_to_stop)());
+            return self.potential.loss_gradient(theta, batch, gradient);
+        }
         let trouble = self.share_out(theta, batch)?;
         let (sums, extras) = self.total.split_at(theta.len());
-        self.stopping = extras[STOP].to_f64() > 0.0;
+        self.stopping.set(extras[STOP].to_f64() > 0.0);
         if extras[TROUBLE].to_f64() > 0.0 {
             return Err(named(&self.team, trouble).into());
         }

@@ -160,6 +160,20 @@ impl<F: Scalar> Potential<F> for Classifier<F> {
         Ok(self.network.gradient_of(theta, &selection, pass_of(batch), gradient))
     }
 
+    fn loss_gradient_pieces<'g>(
+        &mut self,
+        theta: &[F],
+        batch: &Batch<'_>,
+        gradient: &'g mut [F],
+        ready: &mut dyn FnMut(usize, &'g mut [F]),
+    ) -> Result<f64> {
+        self.target.layout().check_len("theta", theta.len())?;
+        self.target.layout().check_len("the gradient", gradient.len())?;
+        batch.check(self.target.data_size())?;
+        let selection = Selection { examples: &self.examples, indices: batch.indices() };
+        Ok(self.network.gradient_in_pieces(theta, &selection, pass_of(batch), gradient, ready))
+    }
+
     /// With the dropout masks of the batch's step, as [`Potential::loss_gradient`] has them.
     fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> Result<f64> {
         self.target.layout().check_len("theta", theta.len())?;

@@ -18,10 +18,14 @@ mod train;
 use crate::args::{Cli, Command, Global};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::ranks;
 
 /// Does what the command line asks for.
 pub fn run(cli: Cli, console: &Console) -> Result<()> {
     let global = &cli.global;
+    if computes(&cli.command) && !matches!(cli.command, Command::Train(_) | Command::Sample(_)) {
+        ranks::refuse(name(&cli.command))?;
+    }
     if computes(&cli.command) {
         console.detail(format_args!("data in {}", data::store(global)?.root().display()));
     }
@@ -51,6 +55,18 @@ fn computes(command: &Command) -> bool {
     )
 }
 
+/// The name of a command that reads data sets and computes.
+fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Quickstart(_) => "quickstart",
+        Command::Compare(_) => "compare",
+        Command::Sweep(_) => "sweep",
+        Command::Eval(_) => "eval",
+        Command::Reproduce(_) => "reproduce",
+        _ => "this command",
+    }
+}
+
 /// As many threads as were asked for.
 fn threads(global: &Global) -> Result<Option<usize>> {
     match global.threads {
@@ -61,7 +77,7 @@ fn threads(global: &Global) -> Result<Option<usize>> {
 
 /// Sets up the pool of threads that everything runs on.
 fn set_threads(global: &Global) -> Result<()> {
-    let Some(threads) = threads(global)? else { return Ok(()) };
+    let Some(threads) = threads(global)?.or_else(ranks::threads) else { return Ok(()) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|e| Failure::system(format!("making {threads} threads: {e}")))
 }

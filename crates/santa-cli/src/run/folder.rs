@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    metrics: File,
+    /// None if another process writes.
+    metrics: Option<File>,
     /// Locked as long as it is open.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// What a folder holds.
@@ -104,7 +105,12 @@ impl RunFolder {
         let metrics = path.join(file::METRICS);
         let opened = OpenOptions::new().append(true).create(true).open(&metrics);
         let metrics = opened.map_err(|e| failed("opening", &metrics, e))?;
-        Ok(RunFolder { path: path.to_path_buf(), metrics, _lock: lock })
+        Ok(RunFolder { path: path.to_path_buf(), metrics: Some(metrics), _lock: Some(lock) })
+    }
+
+    /// The folder of a run that another process writes: here nothing is read nor written.
+    pub fn of_another(path: &Path) -> Self {
+        RunFolder { path: path.to_path_buf(), metrics: None, _lock: None }
     }
 
     /// Where it is.
@@ -114,15 +120,19 @@ impl RunFolder {
 
     /// Writes a record down.
     pub fn record(&mut self, record: &Record) -> Result<()> {
+        let Some(metrics) = &mut self.metrics else { return Ok(()) };
         let mut line = serde_json::to_string(record).map_err(Failure::system)?;
         line.push('\n');
         let path = self.path.join(file::METRICS);
-        self.metrics.write_all(line.as_bytes()).map_err(|e| failed("writing", &path, e))
+        metrics.write_all(line.as_bytes()).map_err(|e| failed("writing", &path, e))
     }
 
     /// Drops the records after a step: those of a run that ended after its last checkpoint. Lines
     /// that cannot be read are dropped as well, and told.
     pub fn rewind(&mut self, step: u64) -> Result<Vec<Failure>> {
+        if self.metrics.is_none() {
+            return Ok(Vec::new());
+        }
         let path = self.path.join(file::METRICS);
         let (mut kept, mut unreadable) = (Vec::new(), Vec::new());
         for line in read_lines(&path)? {
@@ -137,15 +147,16 @@ impl RunFolder {
         }
         write(&path, &kept)?;
         let opened = OpenOptions::new().append(true).open(&path);
-        self.metrics = opened.map_err(|e| failed("opening", &path, e))?;
+        self.metrics = Some(opened.map_err(|e| failed("opening", &path, e))?);
         Ok(unreadable)
     }
 
     /// Writes a checkpoint after `step`, and removes all but the newest `keep`.
     pub fn save(&mut self, checkpoint: &Checkpoint, step: u64, keep: usize) -> Result<()> {
         // The records must not be behind a checkpoint, whatever happens to the machine.
-        let metrics = self.path.join(file::METRICS);
-        self.metrics.sync_data().map_err(|e| failed("writing", &metrics, e))?;
+        if !self.sync()? {
+            return Ok(());
+        }
         checkpoint.write(self.path.join(file::CHECKPOINTS).join(name_of(step))).map_err(disk)?;
         let mut all = self.checkpoints()?;
         while all.len() > keep {
@@ -156,13 +167,27 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Gives the records to the disk; false if another process writes.
+    fn sync(&self) -> Result<bool> {
+        let Some(metrics) = &self.metrics else { return Ok(false) };
+        let path = self.path.join(file::METRICS);
+        metrics.sync_data().map_err(|e| failed("writing", &path, e))?;
+        Ok(true)
+    }
+
     /// Writes the parameters that are the best so far.
     pub fn save_best(&self, checkpoint: &Checkpoint) -> Result<()> {
+        if self.metrics.is_none() {
+            return Ok(());
+        }
         checkpoint.write(self.path.join(file::CHECKPOINTS).join(file::BEST)).map_err(disk)
     }
 
     /// The file that [`RunFolder::save_best`] wrote last, if there is one.
     pub fn best(&self) -> Result<Option<Vec<u8>>> {
+        if self.metrics.is_none() {
+            return Ok(None);
+        }
         let path = self.path.join(file::CHECKPOINTS).join(file::BEST);
         match fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -172,6 +197,9 @@ impl RunFolder {
 
     /// Makes what [`RunFolder::best`] gave the best again; none is none.
     pub fn put_best_back(&self, content: Option<&[u8]>) -> Result<()> {
+        if self.metrics.is_none() {
+            return Ok(());
+        }
         let path = self.path.join(file::CHECKPOINTS).join(file::BEST);
         match content {
             Some(content) => write(&path, content),
@@ -184,6 +212,9 @@ impl RunFolder {
 
     /// Writes a checkpoint after `step`, and then removes all later ones.
     pub fn roll_back(&mut self, checkpoint: &Checkpoint, step: u64) -> Result<()> {
+        if self.metrics.is_none() {
+            return Ok(());
+        }
         checkpoint.write(self.path.join(file::CHECKPOINTS).join(name_of(step))).map_err(disk)?;
         for (_, path) in self.checkpoints()?.iter().filter(|(later, _)| *later > step) {
             fs::remove_file(path).map_err(|e| failed("removing", path, e))?;
@@ -193,18 +224,25 @@ impl RunFolder {
 
     /// Checkpoints with their steps, the newest last.
     pub fn checkpoints(&self) -> Result<Vec<(u64, PathBuf)>> {
+        if self.metrics.is_none() {
+            return Ok(Vec::new());
+        }
         checkpoints(&self.path)
     }
 
     /// Writes the result: the run is done.
     pub fn finish(&mut self, summary: &Summary) -> Result<()> {
-        let metrics = self.path.join(file::METRICS);
-        self.metrics.sync_data().map_err(|e| failed("writing", &metrics, e))?;
-        write_json(&self.path.join(file::SUMMARY), summary)
+        match self.sync()? {
+            true => write_json(&self.path.join(file::SUMMARY), summary),
+            false => Ok(()),
+        }
     }
 
     /// Writes down that the run diverged.
     pub fn fail(&self, failure: &Failure) -> Result<()> {
+        if self.metrics.is_none() {
+            return Ok(());
+        }
         let Failure { message, hint, .. } = failure;
         let diverged = Divergence { message: message.clone(), hint: hint.clone() };
         write_json(&self.path.join(file::FAILURE), &diverged)

@@ -16,6 +16,8 @@ pub mod file {
     pub const METRICS: &str = "metrics.jsonl";
     /// The result.
     pub const SUMMARY: &str = "summary.json";
+    /// Where the time of each process went, if asked for.
+    pub const TIMING: &str = "timing.json";
     /// Why there is none.
     pub const FAILURE: &str = "failure.json";
     /// Checkpoints.

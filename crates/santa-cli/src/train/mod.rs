@@ -7,6 +7,7 @@ mod layers;
 mod log;
 mod model;
 mod rollback;
+mod team;
 mod trainer;
 mod trial;
 mod trouble;
@@ -16,20 +17,24 @@ mod watch;
 pub use average::Average;
 pub use calibration::calibrate;
 pub use model::{ImageModel, Model, MusicModel};
+pub use team::{RankTime, Together};
 pub use variational::VariationalModel;
 pub use watch::{Display, Silent, Watch};
 
 use crate::data::{CLASSES, Library, PIXELS, Parts};
 use crate::experiment::{self, Draft, Experiment, Precision};
 use crate::failure::{Failure, Result};
-use crate::run::folder::{Found, RunFolder};
+use crate::interrupt;
+use crate::run::folder::{Found, RunFolder, write_json};
 use crate::run::record::Summary;
 use crate::run::stored::file;
 use crate::tensorboard::EventWriter;
 use log::Log;
-use santa::{DataSize, Group, Potential, Stepper, Target};
+use santa::{Checkpoint, DataSize, Group, Potential, Stepper, Target};
 use santa_datasets::polyphonic::KEYS;
+use santa_distributed::{Number, Shared};
 use santa_nn::{Classifier, Examples, GruArchitecture, PianoRolls, Scalar, SequenceModel};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use trainer::Trainer;
 
@@ -86,14 +91,50 @@ pub fn execute(
     existing: Existing,
     watch: &mut dyn Watch,
 ) -> Result<Ended> {
+    execute_together(plan, library, existing, watch, &Together::alone())
+}
+
+/// The same with several processes; each of them calls it with the same plan.
+pub fn execute_together(
+    plan: &Plan,
+    library: &Library,
+    existing: Existing,
+    watch: &mut dyn Watch,
+    together: &Together<'_>,
+) -> Result<Ended> {
+    let settings = plan.experiment.to_toml()?;
+    together.same("experiment", settings.as_bytes(), "give all of them the same files")?;
+    let resuming = match together.told(|| begin(plan, existing, watch))? {
+        Begin::Anew => false,
+        Begin::Resuming => true,
+        Begin::Done(summary) => return Ok(Ended::Done(summary)),
+    };
+    let data = together.agreed(library.load(&plan.experiment.data))?;
+    match plan.experiment.precision {
+        Precision::F32 => build::<f32>(plan, data, resuming, watch, together),
+        Precision::F64 => build::<f64>(plan, data, resuming, watch, together),
+    }
+}
+
+/// How an execution begins.
+#[derive(Serialize, Deserialize)]
+enum Begin {
+    Anew,
+    Resuming,
+    /// There is nothing left to do.
+    Done(Box<Summary>),
+}
+
+/// Looks at what is in the folder already.
+fn begin(plan: &Plan, existing: Existing, watch: &mut dyn Watch) -> Result<Begin> {
     let found = RunFolder::look(&plan.folder, &plan.experiment)?;
-    let resuming = match (found, existing) {
+    match (found, existing) {
         (Found::Nothing, Existing::Resume) => {
             let folder = plan.folder.display();
             watch.warn(&format!("there is no run in {folder} to go on with: beginning a new one"));
-            false
+            Ok(Begin::Anew)
         }
-        (Found::Nothing, _) => false,
+        (Found::Nothing, _) => Ok(Begin::Anew),
         (found, Existing::Refuse) => {
             let (state, remedy) = match found {
                 Found::Done(_) => ("a finished run", "`--resume` shows its result"),
@@ -104,18 +145,11 @@ pub fn execute(
                 _ => ("an unfinished run", "`--resume` goes on with it"),
             };
             let text = format!("there is {state} in {}", plan.folder.display());
-            return Err(
-                Failure::usage(text).hint(format!("{remedy}; `--out` chooses another folder"))
-            );
+            Err(Failure::usage(text).hint(format!("{remedy}; `--out` chooses another folder")))
         }
-        (Found::Unfinished, _) => true,
-        (Found::Done(summary), _) => return Ok(Ended::Done(summary)),
-        (Found::Diverged(failure), _) => return Err(failure),
-    };
-    let data = library.load(&plan.experiment.data)?;
-    match plan.experiment.precision {
-        Precision::F32 => build::<f32>(plan, data, resuming, watch),
-        Precision::F64 => build::<f64>(plan, data, resuming, watch),
+        (Found::Unfinished, _) => Ok(Begin::Resuming),
+        (Found::Done(summary), _) => Ok(Begin::Done(summary)),
+        (Found::Diverged(failure), _) => Err(failure),
     }
 }
 
@@ -156,11 +190,12 @@ fn target<F: Scalar>(experiment: &Experiment) -> santa::Result<Target> {
     grouped(&Target::new(layout, n, experiment.prior)?, &experiment.groups)
 }
 
-fn build<F: Scalar>(
+fn build<F: Scalar + Number>(
     plan: &Plan,
     data: Parts,
     resuming: bool,
     watch: &mut dyn Watch,
+    together: &Together<'_>,
 ) -> Result<Ended> {
     let locate = |error| plan.draft.locate("model", error);
     let seed = plan.experiment.seed;
@@ -171,11 +206,11 @@ fn build<F: Scalar>(
             let theta = model.initial(seed, 0).to_vec();
             let model = ImageModel::new(model, rest);
             if plan.experiment.variational.is_none() {
-                return run(plan, model, theta, resuming, watch);
+                return run(plan, model, theta, resuming, watch, together);
             }
             let model = VariationalModel::new(&plan.experiment, model).map_err(locate)?;
             let theta = model.initial(&theta).map_err(locate)?;
-            run(plan, model, theta, resuming, watch)
+            run(plan, model, theta, resuming, watch, together)
         }
         Parts::Music(data) => {
             let (train, rest) = data.take_apart();
@@ -186,7 +221,7 @@ fn build<F: Scalar>(
             let model = sequence_model::<F>(&plan.experiment, train).map_err(locate)?;
             let architecture = model.gru().architecture();
             let theta = architecture.initial(initialisation, seed, 0).map_err(locate)?.to_vec();
-            run(plan, MusicModel::new(model, rest), theta, resuming, watch)
+            run(plan, MusicModel::new(model, rest), theta, resuming, watch, together)
         }
     }
 }
@@ -237,32 +272,64 @@ fn stepper<F: Scalar>(plan: &Plan, target: &Target) -> Result<Stepper<F>> {
         .map_err(|error| plan.draft.locate("optimizer", error))
 }
 
-fn run<F: Scalar, M: Model<F>>(
+fn run<F: Scalar + Number, M: Model<F>>(
     plan: &Plan,
     model: M,
     theta: Vec<F>,
     resuming: bool,
     watch: &mut dyn Watch,
+    together: &Together<'_>,
 ) -> Result<Ended> {
     let experiment = &plan.experiment;
     let parameters = theta.len();
     let stepper = stepper::<F>(plan, model.target())?;
+    let Together { team, summing, timing } = *together;
+    let model =
+        Shared::new(model, team, summing)?.stopping_when(interrupt::requested).measuring(timing);
     let mut trainer = Trainer::new(experiment, model, stepper, theta)?;
-    let mut folder = if resuming {
-        let mut folder = RunFolder::resume(&plan.folder)?;
-        trainer.resume(&mut folder, watch)?;
-        folder
-    } else {
-        RunFolder::create(&plan.folder, experiment)?
-    };
-    let events = match plan.tensorboard {
+    let mut folder = RunFolder::of_another(&plan.folder);
+    let checkpoint = together.told(|| {
+        if !resuming {
+            folder = RunFolder::create(&plan.folder, experiment)?;
+            return Ok(None);
+        }
+        folder = RunFolder::resume(&plan.folder)?;
+        trainer.resume(&mut folder, watch)
+    })?;
+    if let Some(path) = checkpoint
+        && team.size() > 1
+    {
+        // From rank 0, for there may be no file system that all can see.
+        let mut bytes = together.agreed(match together.leads() {
+            true => read(&path),
+            false => Ok(Vec::new()),
+        })?;
+        team.broadcast(0, &mut bytes)?;
+        if !together.leads() {
+            trainer.go_to(&Checkpoint::from_bytes(&bytes)?)?;
+        }
+    }
+    let events = match plan.tensorboard && together.leads() {
         true => Some(EventWriter::resume(&plan.folder.join(file::TENSORBOARD), trainer.steps())?),
         false => None,
     };
     watch.detail(&format!("{parameters} parameters, {} threads", rayon::current_num_threads()));
+    if team.size() > 1 {
+        watch.detail(&format!("{} processes", team.size()));
+    }
     let ended = trainer.run(&mut Log { folder: &mut folder, events }, watch)?;
     if let Some((_, newest)) = folder.checkpoints()?.pop() {
         watch.detail(&format!("the newest checkpoint is {}", newest.display()));
     }
+    if timing {
+        let times = together.times(&trainer.model().timing())?;
+        if together.leads() {
+            write_json(&plan.folder.join(file::TIMING), &times)?;
+        }
+    }
     Ok(ended)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| Failure::system(format!("reading {}: {e}", path.display())))
 }

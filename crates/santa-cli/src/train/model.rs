@@ -5,10 +5,12 @@ use super::calibration::calibrate;
 use crate::args::Part;
 use crate::data::Divided;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::run::record::{Calibration, Score};
 use santa::average::Pooling;
 use santa::{Batch, Potential, Target};
 use santa_nn::{Classifier, Examples, PianoRolls, Scalar, SequenceModel};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A potential whose predictions can be tried on data.
@@ -46,19 +48,56 @@ pub trait Model<F: Scalar>: Potential<F> {
     fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score>;
     /// How well the confidence of an averaged prediction is earned; none for music.
     fn calibration(&self, average: &Average, part: Part, pooling: Pooling) -> Option<Calibration>;
+
+    /// What tells whether the run should end after its step: somebody pressed Ctrl-C.
+    fn interruption(&self) -> Box<dyn Fn() -> bool> {
+        Box::new(interrupt::requested)
+    }
+    /// The predictions for a member's share of a part, in the order of the part, and how good they are;
+    /// none if predictions cannot be made in shares.
+    fn try_share(&mut self, _theta: &[F], _part: Part, _share: Share) -> Result<Option<Tried<F>>> {
+        Ok(None)
+    }
+    /// Takes the predictions of all shares into an average.
+    fn push(&self, _predictions: &[F], _average: &mut Average) -> Result<()> {
+        Err(mixed_up())
+    }
+}
+
+/// The part of the data that one of several processes predicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which process.
+    pub rank: usize,
+    /// Of how many.
+    pub size: usize,
+}
+
+/// Predictions for a share.
+#[derive(Clone, Debug)]
+pub struct Tried<F> {
+    /// One after the other.
+    pub predictions: Vec<F>,
+    /// Means over the share.
+    pub score: Score,
+    /// How much it counts beside those of other shares.
+    pub weight: f64,
 }
 
 /// A model with the data that it is tried on. (It has its training data itself.)
-pub struct Tried<M, T> {
+pub struct WithData<M, T> {
     model: M,
     validation: Option<Arc<T>>,
     test: Arc<T>,
+    /// Shares that were asked for.
+    shares: Vec<(Part, Share, Arc<T>)>,
 }
 
-impl<M, T> Tried<M, T> {
+impl<M, T> WithData<M, T> {
     /// A model and the rest of the data that it is trained on.
     pub fn new(model: M, (validation, test): Rest<T>) -> Self {
-        Tried { model, validation: validation.map(Arc::new), test: Arc::new(test) }
+        let validation = validation.map(Arc::new);
+        WithData { model, validation, test: Arc::new(test), shares: Vec::new() }
     }
 
     fn has_data(&self, part: Part) -> bool {
@@ -75,9 +114,31 @@ impl<M, T> Tried<M, T> {
             Part::Test => Ok(self.test.clone()),
         }
     }
+
+    /// A share of some data, cut out once.
+    fn share(
+        &mut self,
+        data: &T,
+        part: Part,
+        share: Share,
+        len: usize,
+        cut: impl Fn(&T, Range<usize>) -> santa::Result<T>,
+    ) -> Result<Option<Arc<T>>> {
+        let range = santa_distributed::ordered::share(len, share.rank, share.size);
+        if range.is_empty() {
+            return Ok(None);
+        }
+        let known = self.shares.iter().find(|(p, s, _)| (*p, *s) == (part, share));
+        if let Some((.., data)) = known {
+            return Ok(Some(data.clone()));
+        }
+        let data = Arc::new(cut(data, range)?);
+        self.shares.push((part, share, data.clone()));
+        Ok(Some(data))
+    }
 }
 
-impl<F: Scalar, M: Potential<F>, T> Potential<F> for Tried<M, T> {
+impl<F: Scalar, M: Potential<F>, T> Potential<F> for WithData<M, T> {
     fn target(&self) -> &Target {
         self.model.target()
     }
@@ -92,6 +153,18 @@ impl<F: Scalar, M: Potential<F>, T> Potential<F> for Tried<M, T> {
     fn loss(&mut self, theta: &[F], batch: &Batch<'_>) -> santa::Result<f64> {
         self.model.loss(theta, batch)
     }
+    fn loss_gradient_pieces<'g>(
+        &mut self,
+        theta: &[F],
+        batch: &Batch<'_>,
+        gradient: &'g mut [F],
+        ready: &mut dyn FnMut(usize, &'g mut [F]),
+    ) -> santa::Result<f64> {
+        self.model.loss_gradient_pieces(theta, batch, gradient, ready)
+    }
+    fn weight(&self, batch: &Batch<'_>) -> f64 {
+        self.model.weight(batch)
+    }
     fn energy(&mut self, theta: &[F]) -> santa::Result<f64> {
         self.model.energy(theta)
     }
@@ -104,7 +177,7 @@ impl<F: Scalar, M: Potential<F>, T> Potential<F> for Tried<M, T> {
 }
 
 /// A classifier and its data.
-pub type ImageModel<F> = Tried<Classifier<F>, Examples>;
+pub type ImageModel<F> = WithData<Classifier<F>, Examples>;
 
 impl<F: Scalar> ImageModel<F> {
     fn examples(&self, part: Part) -> Result<Arc<Examples>> {
@@ -149,6 +222,23 @@ impl<F: Scalar> Model<F> for ImageModel<F> {
         let examples = self.examples(part).ok()?;
         calibrate(&average.probabilities(pooling)?, examples.labels())
     }
+    fn try_share(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<Tried<F>>> {
+        let all = self.examples(part)?;
+        let select = |all: &Examples, range: Range<usize>| {
+            all.select(&(range.start as u32..range.end as u32).collect::<Vec<_>>())
+        };
+        let Some(examples) = self.share(&all, part, share, all.len(), select)? else {
+            let score = Score { nll: 0.0, error: Some(0.0) };
+            return Ok(Some(Tried { predictions: Vec::new(), score, weight: 0.0 }));
+        };
+        let evaluation = self.model.evaluate(theta, &examples)?;
+        let score = Score { nll: evaluation.nll, error: Some(evaluation.error) };
+        let predictions = self.model.log_probabilities(theta, &examples)?;
+        Ok(Some(Tried { predictions, score, weight: examples.len() as f64 }))
+    }
+    fn push(&self, predictions: &[F], average: &mut Average) -> Result<()> {
+        average.push_log(predictions)
+    }
 }
 
 fn mixed_up() -> Failure {
@@ -156,7 +246,7 @@ fn mixed_up() -> Failure {
 }
 
 /// A recurrent network and its data.
-pub type MusicModel<F> = Tried<SequenceModel<F>, PianoRolls>;
+pub type MusicModel<F> = WithData<SequenceModel<F>, PianoRolls>;
 
 impl<F: Scalar> MusicModel<F> {
     fn rolls(&self, part: Part) -> Result<Arc<PianoRolls>> {
@@ -191,6 +281,19 @@ impl<F: Scalar> Model<F> for MusicModel<F> {
     }
     fn calibration(&self, _: &Average, _: Part, _: Pooling) -> Option<Calibration> {
         None
+    }
+    fn try_share(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<Tried<F>>> {
+        let all = self.rolls(part)?;
+        let Some(rolls) = self.share(&all, part, share, all.len(), PianoRolls::select)? else {
+            let score = Score { nll: 0.0, error: None };
+            return Ok(Some(Tried { predictions: Vec::new(), score, weight: 0.0 }));
+        };
+        let score = Score { nll: self.model.nll(theta, &rolls)?.per_step(), error: None };
+        let predictions = self.model.probabilities(theta, &rolls)?;
+        Ok(Some(Tried { predictions, score, weight: rolls.steps() as f64 }))
+    }
+    fn push(&self, predictions: &[F], average: &mut Average) -> Result<()> {
+        average.push(predictions)
     }
 }
 

@@ -12,13 +12,13 @@ use super::watch::Watch;
 use crate::args::Part;
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind, Result};
-use crate::interrupt;
 use crate::run::folder::RunFolder;
 use crate::run::record::{Best, Layers, Record, Training, Warning};
 use santa::{Chain, Checkpoint, StepOutcome, Stepper};
 use santa_nn::Scalar;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A run at work.
@@ -28,6 +28,7 @@ pub struct Trainer<'a, F: Scalar, M: Model<F>> {
     pub(super) averages: Vec<(Part, Average)>,
     pub(super) state: State,
     rollback: Option<Rollback>,
+    is_interrupted: Box<dyn Fn() -> bool>,
     started: Instant,
 }
 
@@ -80,9 +81,11 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 averages.push((part, model.average(part)?));
             }
         }
+        let is_interrupted = model.interruption();
         let chain = Chain::new(model, stepper, theta, experiment.data.order, experiment.batch)?;
         let (state, rollback) = (State::default(), Rollback::new(experiment.on_trouble));
-        Ok(Trainer { experiment, chain, averages, state, rollback, started: Instant::now() })
+        let started = Instant::now();
+        Ok(Trainer { experiment, chain, averages, state, rollback, is_interrupted, started })
     }
 
     /// Steps made.
@@ -90,12 +93,19 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         self.chain.steps()
     }
 
-    /// Goes to the newest checkpoint that can be read, and drops the records after it.
-    pub fn resume(&mut self, folder: &mut RunFolder, watch: &mut dyn Watch) -> Result<()> {
+    /// Goes to the newest checkpoint that can be read, and drops the records after it; returns its file.
+    pub fn resume(
+        &mut self,
+        folder: &mut RunFolder,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<PathBuf>> {
         let mut checkpoints = folder.checkpoints()?;
         while let Some((_, path)) = checkpoints.pop() {
             match self.restore(&path) {
-                Ok(()) => return rewind(folder, self.chain.steps(), watch),
+                Ok(()) => {
+                    rewind(folder, self.chain.steps(), watch)?;
+                    return Ok(Some(path));
+                }
                 // One that is damaged leaves those before it.
                 Err(failure) if failure.kind == Kind::Data && !checkpoints.is_empty() => {
                     watch.warn(&format!("{failure}; going back to an earlier one"));
@@ -110,14 +120,24 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
         }
         // It ended before its first checkpoint: all of it is made again.
-        rewind(folder, 0, watch)
+        rewind(folder, 0, watch)?;
+        Ok(None)
     }
 
-    fn restore(&mut self, path: &std::path::Path) -> Result<()> {
+    fn restore(&mut self, path: &Path) -> Result<()> {
         let checkpoint = Checkpoint::read(path)?;
-        let within = |failure: Failure| failure.within(path.display());
-        self.recall(&checkpoint).map_err(within)?;
-        self.chain.restore(&checkpoint).map_err(|e| within(e.into()))
+        self.go_to(&checkpoint).map_err(|failure| failure.within(path.display()))
+    }
+
+    /// Goes to a checkpoint.
+    pub fn go_to(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.recall(checkpoint)?;
+        Ok(self.chain.restore(checkpoint)?)
+    }
+
+    /// The model.
+    pub fn model(&self) -> &M {
+        self.chain.potential()
     }
 
     fn checkpoint(&self) -> Result<Checkpoint> {
@@ -201,7 +221,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 let happened = self.happen(step, log, watch);
                 happened.map_err(|failure| self.told(failure, log, watch))?;
             }
-            if interrupt::requested() && step < total {
+            if (self.is_interrupted)() && step < total {
                 self.save(log)?;
                 watch.end(None);
                 return Ok(Ended::Interrupted { step });
@@ -248,7 +268,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             watch.step(progress.step, loss, progress.stage, progress.temperature);
             ControlFlow::Break(match (progress.outcome, exploded) {
                 (StepOutcome::Applied, Some(what)) => Pause::Exploded(what),
-                (StepOutcome::Applied, None) if interrupt::requested() => Pause::Interrupted,
+                (StepOutcome::Applied, None) if (self.is_interrupted)() => Pause::Interrupted,
                 (StepOutcome::Applied, None) => return ControlFlow::Continue(()),
                 (StepOutcome::Skipped, _) => Pause::Skipped,
                 (StepOutcome::RolledBack { to }, _) => Pause::RolledBack { to },

@@ -33,6 +33,9 @@ pub struct Network<F: Scalar> {
     pairs: Mutex<Vec<Pair<F>>>,
 }
 
+/// Elements of a piece of the gradient that is worth a message of its own.
+const LEAST_PIECE: usize = 1 << 14;
+
 /// A range of the parameters whose gradient is computed at once.
 #[derive(Clone, Debug)]
 struct Piece {
@@ -146,6 +149,39 @@ impl<F: Scalar> Network<F> {
                 self.gradient(range.len(), &mut sum);
                 gradient.iter_mut().zip(sum.iter()).for_each(|(g, s)| *g += *s);
                 self.workspace.gradient = sum;
+            }
+        }
+        loss / total as f64
+    }
+
+    /// The same, with the gradient handed over in pieces from the last layer to the first: each as soon as
+    /// it is known, and none much smaller than [`LEAST_PIECE`].
+    pub(crate) fn gradient_in_pieces<'g>(
+        &mut self,
+        theta: &[F],
+        examples: &impl Source<F>,
+        pass: Pass,
+        gradient: &'g mut [F],
+        ready: &mut dyn FnMut(usize, &'g mut [F]),
+    ) -> f64 {
+        let total = examples.len();
+        if total > AT_ONCE {
+            let loss = self.gradient_of(theta, examples, pass, gradient);
+            ready(0, gradient);
+            return loss;
+        }
+        self.prepare(theta, true);
+        let loss = self.passes(theta, examples, 0..total, pass, true);
+        let (mut rest, mut end) = (gradient, self.layers.len());
+        for layer in (0..self.layers.len()).rev() {
+            let first = self.layers[layer].parameters.start;
+            let long = rest.len() - first >= LEAST_PIECE && first >= LEAST_PIECE;
+            if layer == 0 || long {
+                let first = if layer == 0 { 0 } else { first };
+                let (before, piece) = rest.split_at_mut(first);
+                self.gradient_of_layers(layer..end, total, piece);
+                ready(first, piece);
+                (rest, end) = (before, layer);
             }
         }
         loss / total as f64
@@ -293,11 +329,16 @@ impl<F: Scalar> Network<F> {
 
     /// The parameters' gradient from the last passes.
     fn gradient(&self, examples: usize, gradient: &mut [F]) {
+        self.gradient_of_layers(0..self.layers.len(), examples, gradient);
+    }
+
+    /// The gradient of some layers' parameters from the last passes.
+    fn gradient_of_layers(&self, layers: Range<usize>, examples: usize, gradient: &mut [F]) {
         let workspace = &self.workspace;
         let shards = shards_of(&self.layers, examples);
         let mut rest = gradient;
         let mut jobs: Vec<(&Piece, &mut [F])> = Vec::with_capacity(self.pieces.len());
-        for piece in &self.pieces {
+        for piece in self.pieces.iter().filter(|piece| layers.contains(&piece.layer)) {
             let (here, after) = rest.split_at_mut(piece.range.len());
             jobs.push((piece, here));
             rest = after;

@@ -116,6 +116,23 @@ impl PianoRolls {
         &self.values[range.start * self.keys..range.end * self.keys]
     }
 
+    /// Some consecutive sequences.
+    pub fn select(&self, sequences: Range<usize>) -> Result<Self> {
+        let Some(offsets) = self.offsets.get(sequences.start..=sequences.end) else {
+            return Err(Error::Structure(format!(
+                "sequences {} to {} of {}",
+                sequences.start,
+                sequences.end,
+                self.len()
+            )));
+        };
+        let first = offsets[0];
+        let last = offsets[offsets.len() - 1];
+        let values = self.values[first * self.keys..last * self.keys].to_vec();
+        let offsets: Vec<usize> = offsets.iter().map(|offset| offset - first).collect();
+        PianoRolls::new(self.keys, values, offsets)
+    }
+
     /// The negative log-likelihood under given probabilities that keys are down, total steps x keys, as
     /// [`Gru::probabilities`](super::Gru::probabilities) gives them: for averages of predictions.
     ///
