@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Two machines in network namespaces, each with an address of its own: trains across them, cuts one off
+# during the run, and goes on once it is back.
+#
+#     hosts.sh SANTA FOLDER
+#
+# Needs root, iproute2 and Open MPI. Everything it makes is gone when it ends.
+set -euo pipefail
+santa=$1 folder=$2
+id=santa$$
+network=10.87.$((RANDOM % 200)).0/24
+prefix=${network%.0/24}
+patience=5
+
+clean_up() {
+    for host in 1 2; do
+        ip netns pids "$id-$host" 2>/dev/null | xargs -r kill -KILL 2>/dev/null || true
+        ip netns del "$id-$host" 2>/dev/null || true
+    done
+    ip link del "br$$" 2>/dev/null || true
+}
+trap clean_up EXIT
+
+ip link add "br$$" type bridge
+ip link set "br$$" up
+for host in 1 2; do
+    ip netns add "$id-$host"
+    ip link add "v$$-$host" type veth peer name eth0 netns "$id-$host"
+    ip link set "v$$-$host" master "br$$" up
+    ip -n "$id-$host" addr add "$prefix.$host/24" dev eth0
+    ip -n "$id-$host" link set eth0 up
+    ip -n "$id-$host" link set lo up
+done
+
+# In the place of ssh: `agent HOST COMMAND...` runs the command on that host.
+agent=$folder/agent
+cat >"$agent" <<AGENT
+#!/usr/bin/env bash
+host=\${1##*.}
+shift
+exec ip netns exec $id-\$host unshare --uts bash -c "hostname $id-\$host; \$*"
+AGENT
+chmod +x "$agent"
+
+train() {
+    ip netns exec "$id-1" unshare --uts bash -c 'hostname "$0"; exec "$@"' "$id-1" \
+        mpirun -n 2 --allow-run-as-root --host "$prefix.1,$prefix.2" \
+        --mca plm_rsh_agent "$agent" --mca btl tcp,self --mca pml ob1 \
+        --mca btl_tcp_if_include "$network" --mca oob_tcp_if_include "$network" \
+        --mca hwloc_base_binding_policy none \
+        "$santa" train quickstart --set batch=250 --set 'model.hidden=[40]' --set checkpoints.every=10 \
+        --set epochs="$1" --threads 1 --ordered 4 --patience $patience --out "$2" "${@:3}"
+}
+newest() {
+    find "$1/checkpoints" -name 'step-*.safetensors' | sort | tail -n 1
+}
+
+echo "two hosts, uncut"
+train 2 "$folder/uncut" >/dev/null
+
+echo "one of them is cut off"
+# So slow that it is cut off in the middle.
+for host in 1 2; do
+    ip netns exec "$id-$host" tc qdisc add dev eth0 root netem delay 2ms
+done
+train 30 "$folder/cut" >"$folder/cut.out" 2>"$folder/cut.err" &
+job=$!
+for _ in $(seq 600); do
+    [[ -n $(newest "$folder/cut" 2>/dev/null) ]] && break
+    sleep 0.1
+done
+ip link set "v$$-2" down
+began=$SECONDS
+status=0
+wait $job || status=$?
+echo "ended with $status after $((SECONDS - began)) s"
+grep -h "has waited" "$folder/cut.err" || { cat "$folder/cut.err"; exit 1; }
+((status != 0)) || { echo "it should have failed" >&2; exit 1; }
+((SECONDS - began < patience + 30)) || { echo "it took too long" >&2; exit 1; }
+
+echo "it is back, and the run goes on from $(basename "$(newest "$folder/cut")")"
+# Nothing of the lost half may be left.
+ip netns pids "$id-2" | xargs -r kill -KILL 2>/dev/null || true
+ip link set "v$$-2" up
+for host in 1 2; do
+    ip netns exec "$id-$host" tc qdisc del dev eth0 root
+done
+train 30 "$folder/cut" --resume >/dev/null
+
+echo "the same run in one process"
+"$santa" train quickstart --set batch=250 --set 'model.hidden=[40]' --set checkpoints.every=10 \
+    --set epochs=30 --threads 1 --ordered 4 --out "$folder/alone" >/dev/null 2>&1
+python3 - "$(newest "$folder/cut")" "$(newest "$folder/alone")" <<'PYTHON'
+import json, struct, sys
+
+def tensors(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return {name: data[8 + size :][slice(*about["data_offsets"])] for name, about in header.items()}
+
+cut, alone = (tensors(path) for path in sys.argv[1:])
+assert cut.keys() == alone.keys() and len(cut) > 3, (cut.keys(), alone.keys())
+different = [name for name in cut if cut[name] != alone[name]]
+sys.exit(f"different: {different}" if different else 0)
+PYTHON
+echo "the same bits"
