@@ -5,8 +5,9 @@ use super::{Correction, Energies, Statistics, Tempering};
 use crate::error::{Error, Result};
 use crate::ordered::share;
 use crate::team::{Number, Team};
+use santa::dynamics::GradientAt;
 use santa::noise::{MAX_STEPS, Purpose, Stream};
-use santa::{Batch, Chain, Potential};
+use santa::{Algorithm, Batch, Chain, Integrator, Potential};
 use std::ops::Range;
 
 /// The uniform numbers of the decisions.
@@ -16,14 +17,16 @@ const ENERGIES: Purpose = Purpose::Custom(71);
 
 /// Replicas of one potential at the temperatures of a ladder, divided among the members of a team.
 ///
-/// Member k has the rungs that [`share`] gives it; the coldest is with the first member. Every method
-/// that takes `&mut self` is collective: all members call it.
+/// Member k has the rungs that [`share`] gives it; the coldest is with the first member. Advancing, saving
+/// and restoring are collective: all members call them.
 pub struct Replicas<F: Number, P: Potential<F>, T: Team> {
     pub(super) settings: Tempering,
     pub(super) team: T,
     /// The own rungs.
     pub(super) rungs: Range<usize>,
     pub(super) chains: Vec<Chain<F, P>>,
+    /// By how much their parameters are ahead of their momenta; see [`Replicas::walk`].
+    leads: Vec<Vec<F>>,
     /// Rounds of swaps made.
     pub(super) rounds: u64,
     pub(super) statistics: Statistics,
@@ -74,6 +77,7 @@ impl Tempering {
         };
         let chains = agree(&team, build())?;
         let replicas = Replicas {
+            leads: chains.iter().map(|chain| vec![F::ZERO; chain.theta().len()]).collect(),
             statistics: Statistics::new(self.betas.len()),
             settings: self.clone(),
             team,
@@ -149,9 +153,12 @@ impl<F: Number, P: Potential<F>, T: Team> Replicas<F, P, T> {
         mut observer: impl FnMut(&Round<'_, F>),
     ) -> Result<()> {
         for _ in 0..rounds {
-            let steps = self.settings.swap_every;
-            let walked = self.chains.iter_mut().try_for_each(|chain| chain.advance(steps));
-            let swapped = self.meet(walked.map_err(Error::from))?;
+            let walked = self.walk();
+            let swapped = self.swap(walked);
+            for (chain, lead) in self.chains.iter_mut().zip(&self.leads) {
+                chain.theta_mut().iter_mut().zip(lead).for_each(|(x, d)| *x += *d);
+            }
+            let swapped = swapped?;
             observer(&Round {
                 round: self.rounds,
                 swapped: &swapped,
@@ -162,10 +169,22 @@ impl<F: Number, P: Potential<F>, T: Team> Replicas<F, P, T> {
         Ok(())
     }
 
-    /// One round of swaps without steps, for a loop of your own; returns the pairs that swapped, by
-    /// their colder rung.
-    pub fn swap(&mut self) -> Result<Vec<usize>> {
-        self.meet(Ok(()))
+    /// The steps of a round. What a last step has moved the parameters by is half taken back, and kept in
+    /// `leads`: they are then where they were at the time of their momentum, and independent of it up to
+    /// the second order of the step size.
+    fn walk(&mut self) -> Result<()> {
+        self.leads.iter_mut().for_each(|lead| lead.fill(F::ZERO));
+        for (chain, lead) in self.chains.iter_mut().zip(&mut self.leads) {
+            chain.advance(self.settings.swap_every - 1)?;
+            let before = is_staggered(chain.stepper().algorithm()).then(|| chain.theta().to_vec());
+            chain.advance(1)?;
+            for (i, before) in before.into_iter().flatten().enumerate() {
+                let theta = &mut chain.theta_mut()[i];
+                lead[i] = F::HALF * (*theta - before);
+                *theta -= lead[i];
+            }
+        }
+        Ok(())
     }
 
     /// The settings.
@@ -206,9 +225,9 @@ impl<F: Number, P: Potential<F>, T: Team> Replicas<F, P, T> {
         ((self.rounds % 2) as usize..self.settings.betas.len() - 1).step_by(2)
     }
 
-    /// Energies, decisions and exchanges of a round. A member that could not come this far says so to
+    /// The swaps of a round: energies, decisions, exchanges; returns the pairs that swapped. A member that could not come this far says so to
     /// the others here.
-    fn meet(&mut self, before: Result<()>) -> Result<Vec<usize>> {
+    pub(super) fn swap(&mut self, before: Result<()>) -> Result<Vec<usize>> {
         const FINE: u8 = 0;
         const TROUBLE: u8 = 1;
         let energies = before.and_then(|()| self.energies());
@@ -328,6 +347,20 @@ impl<F: Number, P: Potential<F>, T: Team> Replicas<F, P, T> {
             here.copy_from_slice(&theta);
         }
         Ok(())
+    }
+}
+
+/// Whether dynamics leave the parameters half a step ahead of the momentum: those that move them as the
+/// last thing in a step, or that begin the step with the second half of a move.
+fn is_staggered(algorithm: &Algorithm) -> bool {
+    let synchronous = |integrator, gradient_at| {
+        integrator == Integrator::Splitting && gradient_at == GradientAt::Start
+    };
+    match algorithm {
+        Algorithm::Santa(s) => !synchronous(s.integrator, s.gradient_at),
+        Algorithm::Msgnht(s) => !synchronous(s.integrator, s.gradient_at),
+        Algorithm::Sghmc(_) | Algorithm::Sgnht(_) => true,
+        _ => false,
     }
 }
 
