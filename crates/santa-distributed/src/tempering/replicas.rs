@@ -7,7 +7,7 @@ use crate::ordered::share;
 use crate::team::{Number, Team};
 use santa::dynamics::GradientAt;
 use santa::noise::{MAX_STEPS, Purpose, Stream};
-use santa::{Algorithm, Batch, Chain, Integrator, Potential};
+use santa::{Algorithm, Batch, Chain, Integrator, OnTrouble, Potential};
 use std::ops::Range;
 
 /// The uniform numbers of the decisions.
@@ -113,6 +113,11 @@ impl Tempering {
         if stepper.seed() != self.seed {
             let allowed = format!("it must be that of the settings, {}", self.seed);
             return refuse("the seed", stepper.seed().to_string(), allowed);
+        }
+        if let policy @ OnTrouble::RollBack { .. } = stepper.trouble_policy() {
+            let allowed = "a rung that went back alone would bring back parameters that have moved on \
+                           to another; stop or skip, and restore a checkpoint of all";
+            return refuse("on_trouble", format!("{policy:?}"), allowed.into());
         }
         if matches!(self.energies, Energies::Minibatches { .. }) {
             let n = stepper.target().data_size().get();
