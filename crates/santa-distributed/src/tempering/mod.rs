@@ -127,6 +127,7 @@
 //! assert!(shares[0].as_ref().unwrap() > &0.95); // the coldest rung is with the first member
 //! ```
 
+mod energies;
 mod ladder;
 #[cfg(test)]
 mod law_tests;
@@ -137,6 +138,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+pub use energies::{Correction, Energies};
 pub use ladder::{adapted, geometric};
 pub use penalty::penalty;
 pub use replicas::{Replicas, Round};
@@ -158,45 +160,6 @@ pub struct Tempering {
     pub energies: Energies,
     /// Of the chains' noise, and of the swaps'.
     pub seed: u64,
-}
-
-/// How the energies of a swap are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Energies {
-    /// Over all data, exactly.
-    #[default]
-    Full,
-    /// Estimated from independent minibatches, drawn with replacement, the same for both replicas of
-    /// a pair. N times the mean loss of a batch must be an unbiased estimate of the whole, as it is
-    /// where every datum counts alike.
-    Minibatches {
-        /// Data in each.
-        size: usize,
-        /// K, how many of them; their spread tells the error of their mean.
-        batches: usize,
-        /// What is done about that error.
-        #[serde(default)]
-        correction: Correction,
-    },
-}
-
-/// What is done about the error of an estimated energy difference.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Correction {
-    /// Swaps are made rarer by [`penalty`].
-    #[default]
-    Penalty,
-    /// Nothing, which is biased: to see by how much.
-    Off,
-}
-
-impl Energies {
-    /// Estimates from `batches` minibatches of `size`, with the penalty.
-    pub fn minibatches(size: usize, batches: usize) -> Self {
-        Energies::Minibatches { size, batches, correction: Correction::Penalty }
-    }
 }
 
 impl Default for Tempering {

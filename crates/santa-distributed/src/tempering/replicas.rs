@@ -1,5 +1,6 @@
 //! The replicas at work: steps, energies, decisions, and the exchange of parameters.
 
+use super::energies::estimate;
 use super::penalty::Ratio;
 use super::{Correction, Energies, Statistics, Tempering};
 use crate::error::{Error, Result};
@@ -7,13 +8,11 @@ use crate::ordered::share;
 use crate::team::{Number, Team};
 use santa::dynamics::GradientAt;
 use santa::noise::{MAX_STEPS, Purpose, Stream};
-use santa::{Algorithm, Batch, Chain, Integrator, OnTrouble, Potential};
+use santa::{Algorithm, Chain, Integrator, OnTrouble, Potential};
 use std::ops::Range;
 
 /// The uniform numbers of the decisions.
 const DECISIONS: Purpose = Purpose::Custom(70);
-/// The data that energies are estimated from.
-const ENERGIES: Purpose = Purpose::Custom(71);
 
 /// Replicas of one potential at the temperatures of a ladder, divided among the members of a team.
 ///
@@ -367,35 +366,6 @@ fn is_staggered(algorithm: &Algorithm) -> bool {
         Algorithm::Sghmc(_) | Algorithm::Sgnht(_) => true,
         _ => false,
     }
-}
-
-/// Appends the energies of a chain for a pair's decision: those of the other replica of the pair are
-/// taken on the same data.
-fn estimate<F: Number, P: Potential<F>>(
-    settings: &Tempering,
-    round: u64,
-    pair: usize,
-    chain: &mut Chain<F, P>,
-    energies: &mut Vec<f64>,
-) -> Result<()> {
-    let Energies::Minibatches { size, batches, .. } = settings.energies else {
-        energies.push(chain.energy()?);
-        return Ok(());
-    };
-    let (theta, potential) = chain.theta_and_potential();
-    let target = potential.target();
-    let (n, prior) = (target.data_size(), target.prior_energy(theta));
-    let stream = Stream::new(settings.seed, pair as u32, ENERGIES);
-    let mut indices = vec![0; size];
-    for k in 0..batches as u32 {
-        stream.fill_below(round, k, n.get() as u32, &mut indices);
-        // What a model draws for itself is also the same for both, and new for each batch.
-        let batch = Batch::of(&indices)
-            .seeded(settings.seed, pair as u32)
-            .at_step(round * batches as u64 + u64::from(k) + 1);
-        energies.push(n.as_f64() * potential.loss(theta, &batch)? + prior);
-    }
-    Ok(())
 }
 
 /// The outcome if all members are well; an error for all of them if one is not.
