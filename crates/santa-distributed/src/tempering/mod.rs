@@ -18,15 +18,15 @@
 //! The parameters $\theta$ alone. A rung keeps its temperature, its place in the team, its noise, and
 //! all that its dynamics carry, for three reasons:
 //!
-//! - **It needs no rescaling.** A momentum has the law $N(0, \eta/\beta)$ and a thermostat
-//!   $\alpha - \alpha_0$ one of variance $\eta/(\beta\mu)$, whatever $\theta$ is: what stays at its
-//!   temperature has the right law after the swap as before. (Were the temperatures exchanged, momenta
-//!   would have to be rescaled by $\sqrt{\beta_\text{old}/\beta_\text{new}}$.)
-//! - **It is right with minibatches.** A thermostat has then learned the noise of the gradient, and its
-//!   mean $\alpha_0 + \beta\eta V/2$ changes with the temperature in another way than its spread does.
-//!   No factor would translate it to another temperature; it would have to learn again after each
-//!   swap, and be biased meanwhile.
-//! - **Each rung can have a step size of its own**, and is saved, observed and drawn from in one place.
+//! 1. **It needs no rescaling.** A momentum has the law $N(0, \eta/\beta)$ and a thermostat
+//!    $\alpha - \alpha_0$ one of variance $\eta/(\beta\mu)$, whatever $\theta$ is: what stays at its
+//!    temperature has the right law after the swap as before. (Were the temperatures exchanged, momenta
+//!    would have to be rescaled by $\sqrt{\beta_\text{old}/\beta_\text{new}}$.)
+//! 2. **It is right with minibatches.** A thermostat has then learned the noise of the gradient, and its
+//!    mean $\alpha_0 + \beta\eta V/2$ changes with the temperature in another way than its spread does.
+//!    No factor would translate it to another temperature; it would have to learn again after each
+//!    swap, and be biased meanwhile.
+//! 3. **Each rung can have a step size of its own**, and is saved, observed and drawn from in one place.
 //!
 //! The price is a message of the length of $\theta$ for an accepted swap between two members, which is
 //! less than what data-parallel training sends at every step.
