@@ -8,6 +8,7 @@
 //! | [`threads`] | a team of threads, for tests |
 //! | [`shared`] | a potential whose minibatches are divided among the members |
 //! | [`ordered`] | sums whose order of additions does not depend on the number of members |
+//! | [`tempering`] | replicas at several temperatures that exchange their parameters |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
@@ -15,6 +16,7 @@ mod launch;
 pub mod ordered;
 pub mod shared;
 pub mod team;
+pub mod tempering;
 pub mod threads;
 
 pub use error::{Error, Result};
@@ -22,4 +24,5 @@ pub use launch::Launch;
 pub use ordered::OrderedSum;
 pub use shared::{Shared, Summing, Timing};
 pub use team::{Number, Solo, Team};
+pub use tempering::{Replicas, Tempering};
 pub use threads::Threads;
