@@ -21,18 +21,21 @@
 //! | --- | --- | --- |
 //! | theta, momenta, smoothed gradients | all | a step is affine in them and in the gradient: the mean of steps is the step of the means |
 //! | second moments v, sums of squares | Santa, pSGLD, RMSprop, Adam, Adadelta, Adagrad | means of squares stay means of squares; those of smaller batches, which have more noise |
-//! | frictions $\alpha$, $\xi$ | Santa, mSGNHT, SGNHT | a thermostat adds up heat: the mean has added up the members' mean heat |
+//! | frictions $\alpha$, $\xi$ | Santa, mSGNHT, SGNHT | not the mean: they are moved by the heat of the averaged momentum, below |
 //!
-//! The last row has a bias. A member's momentum is hotter than the mean of all momenta, by the variance
-//! between members, and the thermostats cool by that much too far. There is none if the members agree,
-//! and it grows with H and with the noise of their batches.
+//! A thermostat adds up heat, and a member's momentum is hotter than the mean of all momenta, by the
+//! variance between members. Means of what their thermostats learn would cool the averages to half the
+//! variance and less, even for H = 1. So each round's thermostats begin where the last one's ended, and
+//! are moved by $\frac H\mu (\bar u^2 - \eta/\beta)$ when the members meet. That is one reading for H
+//! steps: with large H the friction fluctuates more. Refinement has no thermostats to move.
 //!
 //! # What it equals
 //!
 //! - One member: the chain itself, bit for bit, whatever H is.
 //! - H = 1, and dynamics whose step is affine in the gradient (SGLD, SGHMC, SGD with or without momentum):
 //!   the synchronous chain with [`Shared`](crate::Shared) gradients, up to rounding.
-//! - H = 1, Santa with a frozen metric: the same but for the thermostats' bias, as above.
+//! - H = 1, Santa with the gradient at the midpoint and a frozen metric, and SGNHT: the same. A metric that
+//!   moves sees the squares of the members' gradients, not the square of their mean.
 //! - Members that compute the same gradients: the chain of one of them, up to rounding.
 //!
 //! Otherwise there is a bias of first order in $\eta (H-1)$. For SGLD and $\nabla U_k = A_k\theta - b_k$
@@ -50,6 +53,7 @@ pub mod law;
 mod own;
 #[cfg(test)]
 mod tests;
+mod thermostat;
 
 pub use own::{Division, Own};
 
@@ -58,6 +62,7 @@ use crate::shared::named;
 use crate::team::{Number, Team};
 use santa::{Chain, OnTrouble, Potential};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use thermostat::Thermostats;
 
 /// A chain that every member of a team has, and whose state they average after every H steps; see the
 /// [module](self).
@@ -143,15 +148,21 @@ impl<F: Number, P: Potential<F>, T: Team> LocalSteps<F, P, T> {
         let mut left = steps;
         while left > 0 {
             let round = left.min(self.every);
+            let before = Thermostats::of(self.chain.stepper())?;
             let outcome = self.chain.advance(round);
-            self.average(outcome.err().map(|error| error.to_string()))?;
+            self.average(outcome.err().map(|error| error.to_string()), &before, round)?;
             left -= round;
         }
         Ok(())
     }
 
-    /// Replaces everybody's parameters and state by their means.
-    fn average(&mut self, mut trouble: Option<String>) -> Result<()> {
+    /// Replaces everybody's parameters and state by their means after a round of so many steps.
+    fn average(
+        &mut self,
+        mut trouble: Option<String>,
+        before: &Thermostats<F>,
+        steps: u64,
+    ) -> Result<()> {
         let position = match self.chain.stepper().position() {
             Ok(position) => Some(position),
             Err(error) => {
@@ -186,6 +197,9 @@ impl<F: Number, P: Potential<F>, T: Team> LocalSteps<F, P, T> {
             rest = after;
         }
         position.carried = position.carried.map(|_| carried * share);
+        if self.team.size() > 1 {
+            before.read(self.chain.stepper(), steps, &mut position)?;
+        }
         // The same bits are refused by all, or by none.
         self.chain.stepper_mut().go_to(position)?;
         self.chain.theta_mut().copy_from_slice(theta);
