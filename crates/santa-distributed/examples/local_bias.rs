@@ -31,13 +31,13 @@ const CHAINS: usize = 500;
 /// Between two samples of a chain; a multiple of every H.
 const PERIOD: u64 = 64;
 /// Samples of a chain that are left out, and that count.
-const WARM_UP: u64 = 16;
+const WARM_UP: u64 = 8;
 const SAMPLES: u64 = 32;
 const SEED: u64 = 2016;
 /// Step sizes in the posterior's units: $\eta\kappa$ of SGLD, $h = \sqrt{\eta\kappa}$ of Santa, with the
 /// mean precision $\kappa$; and the friction of Santa.
 const SGLD_RATE: f64 = 0.02;
-const SANTA_STEP: f64 = 0.2;
+const SANTA_STEP: f64 = 0.1;
 const FRICTION: f64 = 1.5;
 
 /// What the members' gradients are of.
@@ -90,7 +90,8 @@ fn main() -> Result<()> {
             Data::Common => println!(
                 "\n## Minibatches of common data\n\n\
                  Batches of {BATCH}, drawn with replacement; each member has {BATCH}/K of them. SGLD does not \
-                 know of their noise and is too wide even alone; Santa's thermostats remove it.\n"
+                 know of their noise and is too wide even alone; Santa's thermostats remove it, and begin with the \
+                 friction that does.\n"
             ),
         }
         print!("| dynamics | K | |");
@@ -228,13 +229,21 @@ fn simulate(
                 Gradients::Drawn(stream, vec![0; BATCH / size])
             }
         };
-        let stepper = Stepper::new(algorithm.clone(), &target, SEED, 0)?;
+        let mut stepper = Stepper::new(algorithm.clone(), &target, SEED, 0)?;
+        if let (Data::Common, Some(physics)) = (data, stepper.physics(0)?) {
+            // Thermostats begin where they have learnt the noise of the batches, which takes long.
+            let variance = gradient_variance(model, exact);
+            let known = |i: usize| 0.5 * physics.eta * variance[i % DIM];
+            if let Some(shift) = stepper.state_vector_mut("alpha_shift") {
+                shift.iter_mut().enumerate().for_each(|(i, shift)| *shift = known(i));
+            }
+        }
         let start: Vec<f64> = exact.mean.repeat(CHAINS);
         let copies = Copies { target, model, gradients };
         let chain = Chain::new(copies, stepper, start, Sampling::Full, 1)?;
         let mut local = LocalSteps::new(chain, team, every)?;
         local.advance(WARM_UP * PERIOD)?;
-        // For each chain its mean over time, and that of the squares.
+        // Means over time of each chain and of its squares, about the exact mean.
         let mut sums = vec![[0.0; 2]; CHAINS * DIM];
         for _ in 0..SAMPLES {
             local.advance(PERIOD)?;
@@ -244,18 +253,32 @@ fn simulate(
                 sum[1] += offset * offset / SAMPLES as f64;
             }
         }
-        let column = |i: usize, k: usize| sums.iter().skip(i).step_by(DIM).map(move |s| s[k]);
-        Ok((0..DIM).map(|i| [column(i, 0).collect(), column(i, 1).collect()]).collect())
+        let moments = |i: usize| {
+            let own = || sums.iter().skip(i).step_by(DIM);
+            let offset: Moments = own().map(|sum| sum[0]).collect();
+            let shift = offset.mean();
+            [offset, own().map(|sum| sum[1] - shift * (2.0 * sum[0] - shift)).collect()]
+        };
+        Ok((0..DIM).map(moments).collect())
     };
     let moments = Threads::run(size, walk).swap_remove(0)?;
     Ok(bias(exact, |i| {
         let [offset, square] = &moments[i];
-        let shift = offset.mean();
         (
-            (exact.mean[i] + shift, offset.standard_error()),
-            (square.mean() - shift * shift, square.standard_error()),
+            (exact.mean[i] + offset.mean(), offset.standard_error()),
+            (square.mean(), square.standard_error()),
         )
     }))
+}
+
+/// The variance that batches add to the gradient of U, at the posterior's mean.
+fn gradient_variance(model: &LinearRegression, exact: &Law) -> Vec<f64> {
+    let term = |n: usize, i: usize| {
+        let x = model.features(n);
+        x[i] * (dot(x, &exact.mean) - model.responses()[n]) / NOISE_VARIANCE
+    };
+    let of_one = |i: usize| (0..N).map(|n| term(n, i)).collect::<Moments>().variance();
+    (0..DIM).map(|i| (N * N) as f64 / BATCH as f64 * of_one(i)).collect()
 }
 
 /// The potential of all data.

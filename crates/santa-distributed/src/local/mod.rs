@@ -188,7 +188,7 @@ impl<F: Number, P: Potential<F>, T: Team> LocalSteps<F, P, T> {
         position.state.iter().for_each(|(_, vector)| self.buffer.extend_from_slice(vector));
         F::sum(&self.team, &mut self.buffer)?;
         let factor = F::from_f64(share);
-        self.buffer.iter_mut().for_each(|x| *x = *x * factor);
+        self.buffer.iter_mut().for_each(|x| *x *= factor);
 
         let (theta, mut rest) = self.buffer.split_at(self.chain.theta().len());
         for (_, vector) in &mut position.state {

@@ -96,7 +96,7 @@ impl<F: Number, P: Potential<F>> Potential<F> for Own<P> {
         let loss = self.potential.loss_gradient(theta, &part, gradient)?;
         if factor != 1.0 {
             let factor = F::from_f64(factor);
-            gradient.iter_mut().for_each(|g| *g = *g * factor);
+            gradient.iter_mut().for_each(|g| *g *= factor);
         }
         Ok(factor * loss)
     }
