@@ -87,7 +87,7 @@ fn main() -> Result<()> {
                 for (_, network) in NETWORKS {
                     let workload = workload(model);
                     let most =
-                        cluster(network).most_ranks(&workload, scaling, meeting, 0.5, LARGEST);
+                        cluster(network).most_ranks(&workload, scaling, meeting, HALF, LARGEST);
                     print!(" {most} |");
                 }
                 println!();

@@ -76,6 +76,7 @@ fn main() -> Result<()> {
          units. *mean*: distance from the exact mean in standard deviations of the posterior, where it is \
          largest. *variance*: variance over the exact one, minus 1, in percent, where it is furthest from \
          0. After ± one standard error; the largest of three coordinates is not 0 even without a bias. \
+         The cells of a row have their random numbers in common: differences along it are surer than that. \
          One member is the synchronous chain."
     );
     for data in [Data::Own, Data::Common] {

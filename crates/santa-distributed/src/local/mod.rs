@@ -14,20 +14,20 @@
 //!
 //! # What is averaged
 //!
-//! Everything that the next step depends on, by the plain mean, so that all members have the same bits
-//! after it:
+//! Everything that the next step depends on, so that all members have the same bits after it:
 //!
-//! | vectors | dynamics | why the mean |
+//! | vectors | dynamics | how, and why |
 //! | --- | --- | --- |
-//! | theta, momenta, smoothed gradients | all | a step is affine in them and in the gradient: the mean of steps is the step of the means |
-//! | second moments v, sums of squares | Santa, pSGLD, RMSprop, Adam, Adadelta, Adagrad | means of squares stay means of squares; those of smaller batches, which have more noise |
-//! | frictions $\alpha$, $\xi$ | Santa, mSGNHT, SGNHT | not the mean: they are moved by the heat of the averaged momentum, below |
+//! | theta, momenta, smoothed gradients | all | mean: a step is affine in them and in the gradient: the mean of steps is the step of the means |
+//! | second moments v, sums of squares | Santa, pSGLD, RMSprop, Adam, Adadelta, Adagrad | mean: means of squares stay means of squares; those of smaller batches, which have more noise |
+//! | frictions $\alpha$, $\xi$ | Santa, mSGNHT, SGNHT | they are moved by the heat of the averaged momentum, below |
 //!
 //! A thermostat adds up heat, and a member's momentum is hotter than the mean of all momenta, by the
-//! variance between members. Means of what their thermostats learn would cool the averages to half the
-//! variance and less, even for H = 1. So each round's thermostats begin where the last one's ended, and
-//! are moved by $\frac H\mu (\bar u^2 - \eta/\beta)$ when the members meet. That is one reading for H
-//! steps: with large H the friction fluctuates more. Refinement has no thermostats to move.
+//! variance between members. Means of what their thermostats learn would cool the averages: on the
+//! regressions of the example `local_bias` by half of the variance with H = 1, and more with longer
+//! rounds. So each round's thermostats begin where the last one's ended, and are moved by
+//! $\frac H\mu (\bar u^2 - \eta/\beta)$ when the members meet. That is one reading for H steps: with large H
+//! the friction fluctuates more. In refinement, where nothing is to be learnt, they are averaged.
 //!
 //! # What it equals
 //!
@@ -36,7 +36,7 @@
 //!   the synchronous chain with [`Shared`](crate::Shared) gradients, up to rounding.
 //! - H = 1, Santa with the gradient at the midpoint and a frozen metric, and SGNHT: the same. A metric that
 //!   moves sees the squares of the members' gradients, not the square of their mean.
-//! - Members that compute the same gradients: the chain of one of them, up to rounding.
+//! - Members that compute the same gradients, without thermostats: the chain of one of them, up to rounding.
 //!
 //! Otherwise there is a bias of first order in $\eta (H-1)$. For SGLD and $\nabla U_k = A_k\theta - b_k$
 //! the mean $\theta^\ast$ of the posterior moves by

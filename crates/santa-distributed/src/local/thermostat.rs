@@ -1,8 +1,8 @@
 //! Thermostats that read the momentum of the team.
 //!
 //! A member's momentum is hotter than the mean of all momenta, by the variance between them, and what
-//! its thermostat learns in a round is how to cool that. The averages would be too cold, by half and more
-//! even for H = 1. Their thermostats therefore begin where the round began, and are moved by the heat of
+//! its thermostat learns in a round is how to cool that: the averages would be too cold. Their thermostats
+//! therefore begin where the round began, and are moved by the heat of
 //! the averaged momentum, counted once for each of the H steps:
 //!
 //! $$ \alpha \mathrel{+}= \frac H\mu \left( \bar u^2 - \frac\eta\beta \right) $$
