@@ -386,3 +386,26 @@ fn a_request_to_stop_reaches_all() {
     });
     assert_eq!(stopping, [(false, true, 1); 2]);
 }
+
+#[test]
+fn a_checkpoint_of_one_member_resumes_all() {
+    let algorithm: Algorithm = Santa::new(1e-2, 40).into();
+    let start = |team| {
+        let own = Own::new(model(), &team, Division::Batches);
+        LocalSteps::new(chain(own, &algorithm, 30), team, 4).unwrap()
+    };
+    let whole = Threads::run(3, |team| {
+        let mut local = start(team);
+        local.advance(8).unwrap();
+        let checkpoint = local.chain().checkpoint().unwrap();
+        local.advance(12).unwrap();
+        (local.chain().theta().to_vec(), checkpoint)
+    });
+    let resumed = Threads::run(3, |team| {
+        let mut local = start(team);
+        local.chain_mut().restore(&whole[2].1).unwrap();
+        local.advance(12).unwrap();
+        local.chain().theta().to_vec()
+    });
+    assert!(resumed.iter().all(|theta| *theta == whole[0].0));
+}
