@@ -8,12 +8,16 @@
 //! | [`threads`] | a team of threads, for tests |
 //! | [`shared`] | a potential whose minibatches are divided among the members |
 //! | [`ordered`] | sums whose order of additions does not depend on the number of members |
+//! | [`local`] | members that make steps by themselves, and average now and then |
 //! | [`tempering`] | replicas at several temperatures that exchange their parameters |
+//! | [`scaling`] | how much time a step takes with many members |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
 mod launch;
+pub mod local;
 pub mod ordered;
+pub mod scaling;
 pub mod shared;
 pub mod team;
 pub mod tempering;
@@ -21,6 +25,7 @@ pub mod threads;
 
 pub use error::{Error, Result};
 pub use launch::Launch;
+pub use local::{Division, LocalSteps, Own};
 pub use ordered::OrderedSum;
 pub use shared::{Shared, Summing, Timing};
 pub use team::{Number, Solo, Team};

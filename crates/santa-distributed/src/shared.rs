@@ -342,7 +342,7 @@ impl<F: Number, P: Potential<F>, T: Team> Potential<F> for Shared<F, P, T> {
 }
 
 /// The first trouble of all members', with its rank: the same error for all of them.
-fn named(team: &dyn Team, trouble: Option<String>) -> Error {
+pub(crate) fn named(team: &dyn Team, trouble: Option<String>) -> Error {
     match team.gather(trouble.unwrap_or_default().as_bytes()) {
         Err(error) => error,
         Ok(all) => {

@@ -11,6 +11,7 @@ id=santa$$
 network=10.87.$((RANDOM % 200)).0/24
 prefix=${network%.0/24}
 patience=5
+watchful=()
 
 clean_up() {
     for host in 1 2; do
@@ -47,7 +48,7 @@ train() {
         mpirun -n 2 --allow-run-as-root --host "$prefix.1,$prefix.2" \
         --mca plm_rsh_agent "$agent" --mca btl tcp,self --mca pml ob1 \
         --mca btl_tcp_if_include "$network" --mca oob_tcp_if_include "$network" \
-        --mca hwloc_base_binding_policy none \
+        --mca hwloc_base_binding_policy none "${watchful[@]}" \
         "$santa" train quickstart --set batch=250 --set 'model.hidden=[40]' --set checkpoints.every=10 \
         --set epochs="$1" --threads 1 --ordered 4 --patience $patience --out "$2" "${@:3}"
 }
@@ -58,26 +59,48 @@ newest() {
 echo "two hosts, uncut"
 train 2 "$folder/uncut" >/dev/null
 
-echo "one of them is cut off"
-train 10 "$folder/cut" >"$folder/cut.out" 2>"$folder/cut.err" &
-job=$!
-for _ in $(seq 600); do
-    [[ -n $(newest "$folder/cut" 2>/dev/null) ]] && break
-    sleep 0.1
-done
-ip link set "v$$-2" down
-began=$SECONDS
-status=0
-wait $job || status=$?
-echo "ended with $status after $((SECONDS - began)) s"
+# Starts a long run, cuts the second host off after the first checkpoint, and waits until nobody works on
+# it any more.
+cut_off() {
+    train 10 "$folder/cut" "${@:2}" >"$folder/cut.out" 2>"$folder/cut.err" &
+    local job=$! before
+    before=$(newest "$folder/cut" 2>/dev/null || true)
+    for _ in $(seq 600); do
+        [[ $(newest "$folder/cut" 2>/dev/null) != "$before" ]] && break
+        sleep 0.05
+    done
+    ip link set "v$$-2" down
+    local began=$SECONDS
+    while $1 "$job"; do
+        ((SECONDS - began < patience + 30)) || { cat "$folder/cut.err"; exit 1; }
+        sleep 0.2
+    done
+    echo "ended $((SECONDS - began)) s after the cut"
+    # What is left of the launcher.
+    for host in 1 2; do
+        ip netns pids "$id-$host" | xargs -r kill -KILL 2>/dev/null || true
+    done
+    wait $job || true
+    ip link set "v$$-2" up
+}
+launcher_is_there() { kill -0 "$1" 2>/dev/null; }
+ranks_are_there() {
+    local host
+    for host in 1 2; do
+        ip netns pids "$id-$host" | xargs -r ps -o comm= -p 2>/dev/null | grep -qx santa && return
+    done
+    return 1
+}
+
+echo "one of them is cut off; the launcher looks after its connections"
+watchful=(--mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2)
+cut_off launcher_is_there
+echo "the same, and it does not: the ranks notice by themselves"
+watchful=()
+cut_off ranks_are_there --resume
 grep -h "has waited" "$folder/cut.err" || { cat "$folder/cut.err"; exit 1; }
-((status != 0)) || { echo "it should have failed" >&2; exit 1; }
-((SECONDS - began < patience + 30)) || { echo "it took too long" >&2; exit 1; }
 
 echo "it is back, and the run goes on from $(basename "$(newest "$folder/cut")")"
-# Nothing of the lost half may be left.
-ip netns pids "$id-2" | xargs -r kill -KILL 2>/dev/null || true
-ip link set "v$$-2" up
 train 10 "$folder/cut" --resume >/dev/null
 
 echo "the same run in one process"
