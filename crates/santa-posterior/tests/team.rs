@@ -73,7 +73,7 @@ fn the_draws_do_not_depend_on_the_number_of_members() {
         Sampler { metric: Metric::Dense, ..sampler() },
         Sampler { metric: Metric::Diagonal, batch_size: 1_000, ..sampler() },
         // A step that is far too large, to be halved by all.
-        Sampler { metric: Metric::Identity, batch_size: 1_000, ..sampler() },
+        Sampler { metric: Metric::Identity, thin: Some(3), batch_size: 1_000, ..sampler() },
         Sampler { dynamics: own, ..sampler() },
     ];
     for sampler in kinds {
@@ -241,9 +241,10 @@ fn a_chain_that_breaks_ends_all_members_with_the_same_error() {
         draws: 2_000,
         ..sampler()
     };
+    let window = Sampler { thin: Some(2), ..sampler() };
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(folder.path(), Format::Parquet);
-    let cases = [(&sampler(), 100, None), (&sampler(), 300, None), (&own, 700, Some(&store))];
+    let cases = [(&sampler(), 100, None), (&window, 260, None), (&own, 700, Some(&store))];
     for (sampler, left, store) in cases {
         let errors: Vec<Error> =
             broken(sampler, left, store).into_iter().map(|one| one.unwrap_err()).collect();
