@@ -122,7 +122,7 @@ impl From<santa_posterior::Error> for Failure {
             santa_posterior::Error::Santa(error) => return error.into(),
             santa_posterior::Error::Diverged(_) => Kind::Numerical,
             santa_posterior::Error::Interrupted => Kind::Interrupted,
-            santa_posterior::Error::Io { .. } => Kind::System,
+            santa_posterior::Error::Io { .. } | santa_posterior::Error::Team(_) => Kind::System,
             santa_posterior::Error::Data(_) => Kind::Data,
             _ => Kind::Usage,
         };

@@ -31,6 +31,9 @@ pub enum Error {
     /// The run was asked to stop before there was anything to keep.
     #[error("stopped during the warm-up, before the first draw")]
     Interrupted,
+    /// Something between the members of a team, or the trouble of another one.
+    #[error(transparent)]
+    Team(#[from] santa_distributed::Error),
     /// The file system said no.
     #[error("{action} {}: {source}", .path.display())]
     Io {
@@ -50,6 +53,11 @@ impl Error {
         allowed: impl Into<String>,
     ) -> Self {
         Error::Setting { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    }
+    /// Whether numbers have ceased to be numbers.
+    pub(crate) fn is_divergence(&self) -> bool {
+        use santa::Error::{GaveUp, NotFinite};
+        matches!(self, Error::Diverged(_) | Error::Santa(NotFinite { .. } | GaveUp { .. }))
     }
     pub(crate) fn data(reason: impl Into<String>) -> Self {
         Error::Data(reason.into())

@@ -2,13 +2,14 @@
 
 use super::set_threads;
 use crate::args::{Global, Sample};
-use crate::console::Console;
+use crate::console::{Console, Volume};
 use crate::data::Library;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::run::machine::provenance;
 use crate::sample::report::{self, Report};
 use crate::sample::{self, Context, Outcome, Request};
+use santa_distributed::{Solo, Team};
 use santa_posterior::arviz::Export;
 use santa_posterior::sampler::Plan;
 use serde_json::json;
@@ -19,6 +20,10 @@ use std::path::{Path, PathBuf};
 const SEED: u64 = 42;
 
 pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
+    // Who shares the chains.
+    let team: &dyn Team = &Solo;
+    let quiet = Console::new(Volume::Quiet, false);
+    let console = if team.rank() == 0 { console } else { &quiet };
     let request = Request::new(args)?;
     set_threads(global)?;
     interrupt::listen(console)?;
@@ -31,6 +36,7 @@ pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
         console,
         data_sets: &data_sets,
         request: &request,
+        team,
     };
     let outcome = sample::run(&request, &context)?;
     for name in &args.show {
@@ -38,6 +44,9 @@ pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
             let known = outcome.draws.names().iter().map(String::as_str);
             return Err(crate::nearest::unknown("quantity", name, known));
         }
+    }
+    if !context.leads() {
+        return Ok(());
     }
     let page = folder.join("report.html");
     report::write(&page_of(&outcome, &args.show), &page)?;

@@ -5,6 +5,7 @@ use crate::interrupt;
 use crate::train::Display;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use santa_posterior::sampler::{Stage, Watch};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub struct Bars {
     console: Console,
     bars: MultiProgress,
+    /// The number of the first chain that is watched.
+    first: u32,
     chains: Vec<Mutex<Bar>>,
     said: Mutex<Instant>,
 }
@@ -29,11 +32,12 @@ struct Bar {
 }
 
 impl Bars {
-    /// For so many chains.
-    pub fn new(console: Console, chains: u32) -> Self {
+    /// For chains of these numbers.
+    pub fn new(console: Console, chains: Range<u32>) -> Self {
         let bars = Display::bars(&console);
         let now = Instant::now();
-        let chains = (0..chains)
+        let first = chains.start;
+        let chains = chains
             .map(|chain| {
                 let bar = console.draws().then(|| {
                     let bar = bars.add(ProgressBar::new(1));
@@ -47,7 +51,7 @@ impl Bars {
                 Mutex::new(Bar { bar, stage: None, drawn: now, share: 0.0 })
             })
             .collect();
-        Bars { console, bars, chains, said: Mutex::new(now) }
+        Bars { console, bars, first, chains, said: Mutex::new(now) }
     }
 
     /// Leaves the terminal as it was.
@@ -80,7 +84,8 @@ fn name(stage: Stage) -> String {
 
 impl Watch for Bars {
     fn progress(&self, chain: u32, stage: Stage, done: u64, total: u64) {
-        let Some(lock) = self.chains.get(chain as usize) else { return };
+        let place = chain.checked_sub(self.first).map(|place| place as usize);
+        let Some(lock) = place.and_then(|place| self.chains.get(place)) else { return };
         {
             // Each chain has its own: nobody waits.
             let Ok(mut one) = lock.lock() else { return };

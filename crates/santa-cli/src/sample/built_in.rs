@@ -73,7 +73,7 @@ fn sample<P: Potential<f64> + Clone + Send>(
     let recorder = Parameters::of(potential.target());
     /// How far apart the chains start.
     const SPREAD: f64 = 5.0;
-    let members = sampler.members(|chain| {
+    let members = sampler.members_in_team(context.team, |chain| {
         let mut start = vec![0.0; dim];
         Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut start);
         start.iter_mut().for_each(|x| *x *= SPREAD);

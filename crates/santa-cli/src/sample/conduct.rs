@@ -45,11 +45,11 @@ pub struct Outcome {
     pub figures: Figures,
     /// Which steps became draws.
     pub plan: Plan,
-    /// The comparison with exact gradients, where it was made.
+    /// The comparison with exact gradients, where it was made: by rank 0.
     pub exact: Option<Vec<Difference>>,
     /// What is wrong, in words, the worst first.
     pub troubles: Vec<String>,
-    /// Tables of predictions.
+    /// Tables of predictions, on rank 0.
     pub tables: Vec<report::Table>,
     /// Wall-clock seconds of this sitting.
     pub seconds: f64,
@@ -67,7 +67,7 @@ impl Tables for santa_posterior::sampler::Parameters {}
 impl<G> Tables for santa_posterior::sampler::Quantities<G> {}
 
 /// Runs chains in double precision, and compares with exact gradients where that is quick.
-pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables>(
+pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
     sampler: Sampler,
     members: Vec<Member<f64, P, R>>,
     model: Model<P, R>,
@@ -75,7 +75,9 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables>(
 ) -> Result<Outcome> {
     let Model { title, facts, exact } = model;
     let (posterior, mut outcome) = draw(sampler, members, title, facts, context)?;
-    let Some((potential, recorder)) = exact else { return Ok(outcome) };
+    let Some((potential, recorder)) = exact.filter(|_| context.leads()) else {
+        return Ok(outcome);
+    };
     // At another temperature it is another law.
     if !exact::is_small(&potential) || outcome.sampler.beta != 1.0 {
         return Ok(outcome);
@@ -101,7 +103,7 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables>(
 }
 
 /// Runs chains.
-pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables>(
+pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>(
     sampler: Sampler,
     members: Vec<Member<F, P, R>>,
     title: String,
@@ -111,13 +113,15 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables>(
     let format = context.request.sampler.format.unwrap_or(Format::Parquet);
     let description = serde_json::to_value(Description::of(context)).map_err(Failure::system)?;
     let store = Store::new(&context.folder, format).describing(description);
-    if context.folder.join("settings.json").exists() && !context.resume {
+    let mut there = vec![u8::from(context.folder.join("settings.json").exists())];
+    context.team.broadcast(0, &mut there).map_err(Failure::system)?;
+    if there != [0] && !context.resume {
         return Err(Failure::usage(format!("there are draws in {}", context.folder.display()))
             .hint("`--resume` goes on with them; `--out` chooses another folder"));
     }
     let started = Instant::now();
-    let bars = Bars::new(*context.console, sampler.chains);
-    let posterior = sampler.run_watched(members, Some(&store), &bars);
+    let bars = Bars::new(*context.console, sampler.chains_in_team(context.team));
+    let posterior = sampler.run_in_team(context.team, members, Some(&store), &bars);
     bars.finish();
     let posterior = posterior?;
     if !posterior.complete {
@@ -144,7 +148,7 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables>(
         plan: posterior.plan,
         exact: None,
         troubles,
-        tables: R::tables(&posterior.recorders)?,
+        tables: if context.leads() { R::tables(&posterior.recorders)? } else { Vec::new() },
         summary,
         sampler,
         seconds: started.elapsed().as_secs_f64(),

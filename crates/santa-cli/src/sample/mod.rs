@@ -28,6 +28,7 @@ use crate::console::Console;
 use crate::data::Library;
 use crate::failure::{Failure, Result};
 use crate::nearest;
+use santa_distributed::Team;
 use std::path::PathBuf;
 
 /// Where and for whom the sampling is done.
@@ -44,6 +45,15 @@ pub struct Context<'a> {
     pub data_sets: &'a Library,
     /// What is asked for, for the store's description.
     pub request: &'a Request,
+    /// Who shares the chains. Rank 0 speaks and writes for all.
+    pub team: &'a dyn Team,
+}
+
+impl Context<'_> {
+    /// Whether this process speaks and writes for the team.
+    pub fn leads(&self) -> bool {
+        self.team.rank() == 0
+    }
 }
 
 /// What kind of model a request is about.

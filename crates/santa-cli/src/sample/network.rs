@@ -14,6 +14,7 @@ use santa::{Checkpoint, Clip, Real, Stage};
 use santa_nn::Scalar;
 use santa_posterior::predict::{Predictive, PredictiveState, Scores};
 use santa_posterior::sampler::{Cycles, Member, Recorder, Sampler};
+use std::ops::Range;
 
 const OPTIONS: [&str; 4] = ["--set", "--batch", "--cycle", "--draws-per-cycle"];
 /// Draws of each chain by default.
@@ -103,8 +104,9 @@ fn sample<F: Scalar>(
     let title = format!("The posterior of {}", experiment.name);
     // Every chain has a model of its own, with data of its own.
     let load = || context.data_sets.load(&experiment.data);
+    let chains = sampler.chains_in_team(context.team);
     if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
-        let members = members(&sampler, &mut facts, |chain| {
+        let members = members(chains, &mut facts, |chain| {
             let Parts::Music(parts) = load()? else { return Err(changed()) };
             let (train, rest) = parts.take_apart();
             let model = sequence_model::<F>(experiment, train)?;
@@ -114,7 +116,7 @@ fn sample<F: Scalar>(
         })?;
         return Ok(draw(sampler, members, title, facts, context)?.1);
     }
-    let members = members(&sampler, &mut facts, |chain| {
+    let members = members(chains, &mut facts, |chain| {
         let Parts::Images(parts) = load()? else { return Err(changed()) };
         let (train, rest) = parts.take_apart();
         let model = classifier::<F>(experiment, train)?;
@@ -126,14 +128,14 @@ fn sample<F: Scalar>(
 
 /// The chains, from models and where they start.
 fn members<F: Scalar, M: Model<F> + Send>(
-    sampler: &Sampler,
+    chains: Range<u32>,
     facts: &mut Vec<(String, String)>,
     mut make: impl FnMut(u32) -> Result<(M, Vec<F>)>,
 ) -> Result<Vec<Member<F, M, Predictions>>> {
     let mut members = Vec::new();
-    for chain in 0..sampler.chains {
+    for chain in chains {
         let (model, start) = make(chain)?;
-        if chain == 0 {
+        if members.is_empty() {
             facts.push(("parameters".into(), start.len().to_string()));
         }
         let recorder = Predictions::new(&model)?;
@@ -147,6 +149,7 @@ fn changed() -> Failure {
 }
 
 /// What is kept of a network's draws: how good each is on test data, and the prediction of all.
+#[derive(Clone)]
 struct Predictions {
     /// The labels of the test examples; none for music.
     labels: Option<Vec<usize>>,
@@ -156,6 +159,21 @@ struct Predictions {
 enum Gathered {
     Classes(Box<Predictive>),
     Keys { average: Average, score: Option<f64> },
+}
+
+impl Clone for Gathered {
+    fn clone(&self) -> Self {
+        match self {
+            Gathered::Classes(predictive) => Gathered::Classes(predictive.clone()),
+            Gathered::Keys { average, score } => {
+                let average = match average {
+                    Average::Classes(average) => Average::Classes(average.clone()),
+                    Average::Keys(average) => Average::Keys(average.clone()),
+                };
+                Gathered::Keys { average, score: *score }
+            }
+        }
+    }
 }
 
 impl Predictions {
@@ -176,6 +194,7 @@ impl Predictions {
 const KEPT: [&str; 5] = ["probabilities", "log_probabilities", "entropy", "squares", "votes"];
 const COUNT: &str = "predictive/draws";
 const KEYS: &str = "sampled";
+const SCORE: &str = "sampled/score";
 
 impl<F: Scalar, M: Model<F> + Send> Recorder<F, M> for Predictions {
     fn names(&self) -> Vec<String> {
@@ -243,7 +262,10 @@ impl<F: Scalar, M: Model<F> + Send> Recorder<F, M> for Predictions {
                 }
                 Ok(())
             }
-            Gathered::Keys { average, .. } => average.save(KEYS, checkpoint).map_err(refused),
+            Gathered::Keys { average, score } => {
+                checkpoint.insert_meta(SCORE, score)?;
+                average.save(KEYS, checkpoint).map_err(refused)
+            }
         }
     }
 
@@ -261,7 +283,11 @@ impl<F: Scalar, M: Model<F> + Send> Recorder<F, M> for Predictions {
                 };
                 predictive.restore(state).map_err(refused)
             }
-            Gathered::Keys { average, .. } => average.restore(KEYS, checkpoint).map_err(refused),
+            Gathered::Keys { average, score } => {
+                // None in a checkpoint without draws.
+                *score = checkpoint.meta(SCORE)?;
+                average.restore(KEYS, checkpoint).map_err(refused)
+            }
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
             }
         })
     };
-    let members = sampler.members(|chain| {
+    let members = sampler.members_in_team(context.team, |chain| {
         /// Wider than the posterior, so that chains that agree have come from different sides.
         const SPREAD: f64 = 2.0;
         let mut xi = vec![0.0; dim];

@@ -42,10 +42,12 @@
 
 mod curvature;
 mod plan;
+mod pooling;
 mod posterior;
 mod record;
 mod run;
 mod scales;
+mod together;
 mod tuning;
 mod walker;
 mod warm_up;
@@ -64,7 +66,10 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 use santa::dynamics::Algorithm;
 use santa::{Potential, Real, Sampling};
+use santa_distributed::{Solo, Team};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use together::Together;
 
 /// Settings of a sampling run. [`Sampler::seeded`] has the defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -175,7 +180,19 @@ impl Sampler {
         &self,
         make: impl FnMut(u32) -> Member<F, P, R>,
     ) -> Vec<Member<F, P, R>> {
-        (0..self.chains).map(make).collect()
+        self.members_in_team(&Solo, make)
+    }
+    /// The chains that are this process's in a team, made by a function of their number among all.
+    pub fn members_in_team<F, P, R>(
+        &self,
+        team: &dyn Team,
+        make: impl FnMut(u32) -> Member<F, P, R>,
+    ) -> Vec<Member<F, P, R>> {
+        self.chains_in_team(team).map(make).collect()
+    }
+    /// The numbers of the chains that are this process's in a team.
+    pub fn chains_in_team(&self, team: &dyn Team) -> Range<u32> {
+        Together::new(team, self.chains).chains()
     }
 
     /// Refuses settings that cannot work.
@@ -254,12 +271,51 @@ impl Sampler {
         store: Option<&Store>,
         watch: &dyn Watch,
     ) -> Result<Posterior<F, R>> {
-        self.check()?;
-        if members.len() != self.chains as usize {
-            let allowed = format!("{} members were handed over", members.len());
-            return Err(Error::setting("chains", self.chains, allowed));
-        }
-        run::run(self, members, store, watch)
+        run::run(self, &Solo, members, store, watch)
+    }
+
+    /// The same by several processes, each with its share of the chains
+    /// ([`Sampler::members_in_team`]): the draws are the same, bit for bit, for any number of them.
+    ///
+    /// A chain's noise depends on its number among all chains, and what the warm-up finds is gathered
+    /// from all chains before it is pooled, in their order. All members call this, with the same
+    /// settings; all get the draws and statistics of all chains, and rank 0 the recorders of all, which
+    /// go there through [`Recorder::save`] (the others keep those of their own chains).
+    ///
+    /// A store is one for all, in a folder that all see; a run that was interrupted may go on with
+    /// another number of members. Who meets trouble, or is asked to stop, tells the others at the end
+    /// of the stage in the warm-up, and within about a second (or a draw, if that is longer) in the
+    /// drawing: all end alike, with the same error if it was one.
+    ///
+    /// ```
+    /// use santa::noise::{Purpose, Stream};
+    /// use santa::potential::analytic::LinearRegression;
+    /// use santa_distributed::Threads;
+    /// use santa_posterior::sampler::{Member, Parameters, Quiet, Sampler};
+    ///
+    /// let stream = Stream::new(1, 0, Purpose::Data);
+    /// let (model, _) = LinearRegression::synthetic(50, 2, 1.0, 1.0, &stream)?;
+    /// let sampler = Sampler { chains: 3, draws: 20, warm_up: 20, ..Sampler::seeded(1) };
+    /// let start = |_| Member::new(model.clone(), Parameters::of(model.target()), vec![0.0; 2]);
+    /// let alone = sampler.run(sampler.members(start))?;
+    /// let posteriors = Threads::run(2, |team| {
+    ///     let mine = sampler.members_in_team(&team, start);
+    ///     sampler.run_in_team(&team, mine, None, &Quiet).unwrap()
+    /// });
+    /// assert!(posteriors.iter().all(|posterior| posterior.draws == alone.draws));
+    /// # Ok::<(), santa_posterior::Error>(())
+    /// ```
+    pub fn run_in_team<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Clone>(
+        &self,
+        team: &dyn Team,
+        members: Vec<Member<F, P, R>>,
+        store: Option<&Store>,
+        watch: &dyn Watch,
+    ) -> Result<Posterior<F, R>> {
+        let mut posterior = run::run(self, team, members, store, watch)?;
+        let together = Together::new(team, self.chains);
+        posterior.recorders = run::gather_recorders::<F, P, R>(&together, posterior.recorders)?;
+        Ok(posterior)
     }
 }
 

@@ -15,7 +15,8 @@ pub struct Posterior<F, R> {
     pub statistics: Draws,
     /// What the warm-up found.
     pub tuning: Tuning<F>,
-    /// The recorders, one for each chain, with what they have gathered.
+    /// The recorders, one for each chain, with what they have gathered. In a team, those of all chains
+    /// on rank 0 and those of the own ones elsewhere.
     pub recorders: Vec<R>,
     /// Which steps became draws.
     pub plan: Plan,

@@ -64,32 +64,26 @@ const CENTRE: &str = "tuning/centre";
 const SCALES: &str = "tuning/scales";
 const REFERENCE: &str = "tuning/reference";
 
-impl<F: Real> Tuning<F> {
-    /// Writes a file, whole or not at all.
-    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        let mut checkpoint = Checkpoint::new();
-        checkpoint.insert_meta(FIGURES, &self.figures)?;
-        let (kind, parts) = match &self.scales {
+impl<F: Real> Scales<F> {
+    /// Puts them into a checkpoint.
+    pub(super) fn save(&self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let (kind, parts) = match self {
             Scales::Identity => ("identity", None),
             Scales::Diagonal { centre, scales } => ("diagonal", Some((centre, scales))),
             Scales::Dense { centre, rows } => ("dense", Some((centre, rows))),
         };
         checkpoint.insert_meta(KIND, kind)?;
-        checkpoint.insert_tensor(REFERENCE, &[self.reference.len()], &self.reference)?;
         if let Some((centre, scales)) = parts {
             checkpoint.insert_tensor(CENTRE, &[centre.len()], centre)?;
             checkpoint.insert_tensor(SCALES, &[scales.len()], scales)?;
         }
-        Ok(checkpoint.write(path)?)
+        Ok(())
     }
 
-    /// Reads a file, for `dim` parameters.
-    pub fn read(path: impl AsRef<Path>, dim: usize) -> Result<Self> {
-        let path = path.as_ref();
-        let checkpoint = Checkpoint::read(path)?;
-        let figures = checkpoint.meta(FIGURES)?;
+    /// Takes back what [`Scales::save`] put there, for `dim` parameters.
+    pub(super) fn restore(checkpoint: &Checkpoint, dim: usize) -> Result<Self> {
         let kind: String = checkpoint.meta(KIND)?;
-        let scales = match kind.as_str() {
+        Ok(match kind.as_str() {
             "identity" => Scales::Identity,
             "diagonal" => Scales::Diagonal {
                 centre: checkpoint.tensor_of_shape(CENTRE, &[dim])?,
@@ -99,14 +93,36 @@ impl<F: Real> Tuning<F> {
                 centre: checkpoint.tensor_of_shape(CENTRE, &[dim])?,
                 rows: checkpoint.tensor_of_shape(SCALES, &[dim * (dim + 1) / 2])?,
             },
-            other => {
-                return Err(Error::data(format!(
-                    "{}: scales of the unknown kind `{other}`",
-                    path.display()
-                )));
-            }
-        };
-        let reference = checkpoint.tensor_of_shape(REFERENCE, &[dim])?;
-        Ok(Tuning { scales, reference, figures })
+            other => return Err(Error::data(format!("scales of the unknown kind `{other}`"))),
+        })
+    }
+}
+
+impl<F: Real> Tuning<F> {
+    /// Writes a file, whole or not at all.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut checkpoint = Checkpoint::new();
+        checkpoint.insert_meta(FIGURES, &self.figures)?;
+        checkpoint.insert_tensor(REFERENCE, &[self.reference.len()], &self.reference)?;
+        self.scales.save(&mut checkpoint)?;
+        Ok(checkpoint.write(path)?)
+    }
+
+    /// Reads a file, for `dim` parameters.
+    pub fn read(path: impl AsRef<Path>, dim: usize) -> Result<Self> {
+        let path = path.as_ref();
+        Tuning::restore(&Checkpoint::read(path)?, dim).map_err(|error| match error {
+            Error::Data(what) => Error::data(format!("{}: {what}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Takes it from a checkpoint that was written.
+    pub(super) fn restore(checkpoint: &Checkpoint, dim: usize) -> Result<Self> {
+        Ok(Tuning {
+            scales: Scales::restore(checkpoint, dim)?,
+            reference: checkpoint.tensor_of_shape(REFERENCE, &[dim])?,
+            figures: checkpoint.meta(FIGURES)?,
+        })
     }
 }

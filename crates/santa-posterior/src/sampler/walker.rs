@@ -143,10 +143,6 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
     pub fn theta(&self, theta: &mut [F]) {
         self.chain.potential().scales().to_theta(self.chain.theta(), theta);
     }
-    /// Reads the temperature about the present point from now on.
-    pub fn refer_to_here(&mut self) {
-        self.reference.copy_from_slice(self.chain.theta());
-    }
     /// The point about which the temperature is read.
     pub fn reference(&self) -> &[F] {
         &self.reference

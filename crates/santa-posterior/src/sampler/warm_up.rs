@@ -1,15 +1,16 @@
 //! The warm-up: from a start to chains that have only to be run.
 
 use super::curvature::first_scales;
-use super::scales::Scales;
+use super::pooling::{Found, Moments, mean, pooled, temperature};
+use super::scales::{Metric, Scales};
+use super::together::Together;
 use super::tuning::{Figures, Tuning};
 use super::walker::{Pace, Walker, minibatches};
 use super::watch::{Stage, Watch};
 use super::{MAX_CHAINS, Member, Sampler};
 use crate::error::{Error, Result};
-use crate::parallel::each;
 use santa::dynamics::Adam;
-use santa::{Chain, Potential, Real, Schedule, Stepper};
+use santa::{Chain, Checkpoint, Potential, Real, Schedule, Stepper};
 
 /// Shares of the warm-up: three windows that adapt, and the last one, which does not.
 const WINDOWS: &[f64] = &[0.1, 0.2, 0.2, 0.5];
@@ -42,23 +43,25 @@ pub struct Ready<F: Real, P: Potential<F>, R> {
 /// All chains, ready to draw.
 pub type AllReady<F, P, R> = Vec<Ready<F, P, R>>;
 
-/// What a chain brings back from a window.
-struct Window<F: Real, P: Potential<F>> {
-    walker: Walker<F, P>,
-    moments: Moments,
-    temperatures: Vec<f64>,
-    noise: f64,
+/// Which window it is, and how long.
+struct Span {
+    stage: Stage,
+    draws: u64,
 }
+
+/// A member's chains after a window, and what all chains have found in it.
+type Window<F, P> = (Vec<Walker<F, P>>, Vec<Found>);
 
 pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
+    together: &Together<'_>,
     members: Vec<Member<F, P, R>>,
     watch: &dyn Watch,
 ) -> Result<(Tuning<F>, AllReady<F, P, R>)> {
     if settings.dynamics.is_some() {
-        return burn_in(settings, members, watch);
+        return burn_in(settings, together, members, watch);
     }
-    let given = members.first().and_then(|member| member.scales.clone());
+    let given = given_scales(together, &members)?;
     let mut seats: Vec<Seat<F, P, R>> = members
         .into_iter()
         .map(|m| Seat { potential: Some(m.potential), theta: m.start, recorder: m.recorder })
@@ -71,8 +74,8 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
     let mut scales = match given {
         Some(scales) => scales,
         None => {
-            descend(settings, &mut seats, watch)?;
-            guess(settings, &mut seats)?
+            descend(settings, together, &mut seats, watch)?;
+            guess(settings, together, &mut seats)?
         }
     };
     let mut figures =
@@ -85,25 +88,25 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             stage += 1;
             figures.stream = stage * MAX_CHAINS;
             figures.beta = figures.corrected(settings.beta, settings.friction);
-            let name = Stage::WarmingUp(number as u32 + 1);
-            let outcome = window(settings, &mut seats, &scales, &figures, draws, name, watch);
-            let windows = match outcome {
-                Ok(windows) => windows,
+            let span = Span { stage: Stage::WarmingUp(number as u32 + 1), draws };
+            let outcome = window(settings, together, &mut seats, &scales, &figures, span, watch);
+            let (walkers, found) = match outcome {
+                Ok(window) => window,
                 // A step that is too large shows as numbers that are none.
-                Err(Error::Santa(error)) if is_divergence(&error) => {
+                Err(error) if error.is_divergence() => {
                     halve(&mut figures, settings, &error.to_string())?;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            (figures.temperature, figures.temperature_error) = temperature(&windows, settings.beta);
-            let measured = mean(windows.iter().map(|w| w.noise));
+            (figures.temperature, figures.temperature_error) = temperature(&found, settings.beta);
+            let measured = mean(found.iter().map(|f| f.noise));
             if number < last {
                 if adapts {
-                    scales = pooled(settings, &windows, &scales)?;
+                    scales = pooled(settings.metric, &found, &scales)?;
                 }
-                take_seats(&mut seats, windows);
-                figures.gradient_noise = noise(settings, &mut seats, &scales, &figures)?;
+                take_seats(&mut seats, walkers);
+                figures.gradient_noise = noise(settings, together, &mut seats, &scales, &figures)?;
                 figures.step = step(settings, figures.gradient_noise, figures.halvings);
                 figures.thin = thinning(settings, &figures);
                 break;
@@ -112,7 +115,7 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             let off = (figures.temperature - 1.0).abs();
             let is_off = !(off <= settings.tolerance || off <= SURELY * figures.temperature_error);
             if is_off {
-                take_seats(&mut seats, windows);
+                take_seats(&mut seats, walkers);
                 let why = format!(
                     "the configurational temperature is {:.3} times what it should be",
                     figures.temperature
@@ -120,9 +123,10 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
                 halve(&mut figures, settings, &why)?;
                 continue;
             }
-            let reference = windows.first().map(|w| w.walker.reference().to_vec());
-            let ready = (windows.into_iter().zip(seats))
-                .map(|(w, seat)| Ready { walker: w.walker, recorder: seat.recorder })
+            // The centre of the scales, for all chains.
+            let reference = walkers.first().map(|walker| walker.reference().to_vec());
+            let ready = (walkers.into_iter().zip(seats))
+                .map(|(walker, seat)| Ready { walker, recorder: seat.recorder })
                 .collect();
             let tuning = Tuning { scales, reference: reference.unwrap_or_default(), figures };
             return Ok((tuning, ready));
@@ -134,9 +138,34 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
 /// The fewest draws of a window.
 const MIN_WINDOW: u64 = 10;
 
+/// The scales of the first chain of all, if it was given any.
+fn given_scales<F: Real, P: Potential<F>, R>(
+    together: &Together<'_>,
+    members: &[Member<F, P, R>],
+) -> Result<Option<Scales<F>>> {
+    let first = &members[0];
+    if together.is_alone() {
+        return Ok(first.scales.clone());
+    }
+    let bytes = together.of_first(|| match &first.scales {
+        None => Ok(Vec::new()),
+        Some(scales) => {
+            let mut checkpoint = Checkpoint::new();
+            scales.save(&mut checkpoint)?;
+            Ok(checkpoint.to_bytes()?)
+        }
+    })?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let dim = first.potential.target().dim();
+    Scales::restore(&Checkpoint::from_bytes(&bytes)?, dim).map(Some)
+}
+
 /// Dynamics of the caller's: so many steps that are not kept.
 fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
+    together: &Together<'_>,
     members: Vec<Member<F, P, R>>,
     watch: &dyn Watch,
 ) -> Result<(Tuning<F>, AllReady<F, P, R>)> {
@@ -144,14 +173,13 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
     const STRIDE: u64 = 50;
     let thin = settings.thin.unwrap_or(1);
     let figures = Figures { thin, beta: settings.beta, ..Figures::default() };
-    let mut ready = Vec::with_capacity(members.len());
-    for (c, member) in members.into_iter().enumerate() {
-        let Member { potential, recorder, start, .. } = member;
-        let walker =
-            Walker::new(settings, potential, Scales::Identity, &start, &figures, c as u32)?;
-        ready.push(Ready { walker, recorder });
-    }
-    each(&mut ready, |c, ready| {
+    let mut seats: Vec<_> = members.into_iter().map(|member| (Some(member), None)).collect();
+    together.each(&mut seats, |c, (member, ready)| {
+        let Some(Member { potential, recorder, start, .. }) = member.take() else {
+            return Ok(Vec::new());
+        };
+        let walker = Walker::new(settings, potential, Scales::Identity, &start, &figures, c)?;
+        let ready = ready.insert(Ready { walker, recorder });
         let mut done = 0;
         while done < settings.warm_up {
             if watch.stop() {
@@ -160,15 +188,15 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
             let steps = STRIDE.min(settings.warm_up - done);
             ready.walker.chain_mut().advance(steps)?;
             done += steps;
-            watch.progress(c as u32, Stage::WarmingUp(1), done, settings.warm_up);
+            watch.progress(c, Stage::WarmingUp(1), done, settings.warm_up);
         }
-        Ok(())
+        Ok(Vec::new())
     })?;
+    let mut ready: Vec<_> = seats.into_iter().filter_map(|(_, ready)| ready).collect();
     // All chains read about one point: the end of the first one's warm-up.
-    if let Some(first) = ready.first_mut() {
-        first.walker.refer_to_here();
-    }
-    let reference = ready.first().map(|r| r.walker.reference().to_vec()).unwrap_or_default();
+    let here: Vec<f64> = ready[0].walker.chain().theta().iter().map(|x| x.to_f64()).collect();
+    let reference = together.numbers_of_first(&here)?;
+    let reference: Vec<F> = reference.into_iter().map(F::from_f64).collect();
     for ready in &mut ready {
         ready.walker.set_reference(&reference)?;
     }
@@ -178,6 +206,7 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
 /// Takes every chain to where the posterior has its mass.
 fn descend<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
+    together: &Together<'_>,
     seats: &mut [Seat<F, P, R>],
     watch: &dyn Watch,
 ) -> Result<()> {
@@ -185,12 +214,12 @@ fn descend<F: Real, P: Potential<F> + Send, R: Send>(
     if settings.descent == 0 {
         return Ok(());
     }
-    each(seats, |c, seat| {
+    together.each(seats, |c, seat| {
         let potential = seat.potential.take().expect("a potential between windows");
         let lr = settings.descent_lr;
         let adam = Adam::new(Schedule::cosine(lr, DESCENT_END * lr, settings.descent));
-        let stepper = Stepper::new(adam, potential.target(), settings.seed, c as u32)?;
-        let minibatches = minibatches(settings, potential.target().data_size(), c as u32)?;
+        let stepper = Stepper::new(adam, potential.target(), settings.seed, c)?;
+        let minibatches = minibatches(settings, potential.target().data_size(), c)?;
         let start = std::mem::take(&mut seat.theta);
         let mut chain = Chain::with_minibatches(potential, stepper, start, minibatches)?;
         let mut done = 0;
@@ -201,31 +230,31 @@ fn descend<F: Real, P: Potential<F> + Send, R: Send>(
             let steps = STRIDE.min(settings.descent - done);
             chain.advance(steps)?;
             done += steps;
-            watch.progress(c as u32, Stage::Descending, done, settings.descent);
+            watch.progress(c, Stage::Descending, done, settings.descent);
         }
         let (potential, _, theta) = chain.into_parts();
         seat.potential = Some(potential);
         seat.theta = theta;
-        Ok(())
-    })
+        Ok(Vec::new())
+    })?;
+    Ok(())
 }
 
 /// First scales, from the curvature where the chains are.
 fn guess<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
+    together: &Together<'_>,
     seats: &mut [Seat<F, P, R>],
 ) -> Result<Scales<F>> {
     let dim = seats[0].theta.len();
-    let centre: Vec<f64> = seats[0].theta.iter().map(|x| x.to_f64()).collect();
-    if settings.metric == super::Metric::Identity {
+    if settings.metric == Metric::Identity {
         return Scales::diagonal(&vec![0.0; dim], &vec![1.0; dim]);
     }
-    let mut found = vec![Vec::new(); seats.len()];
-    let mut work: Vec<_> = seats.iter_mut().zip(&mut found).collect();
-    each(&mut work, |c, (seat, found)| {
+    let here: Vec<f64> = seats[0].theta.iter().map(|x| x.to_f64()).collect();
+    let centre = together.numbers_of_first(&here)?;
+    let found = together.each(seats, |c, seat| {
         let potential = seat.potential.as_mut().expect("a potential between windows");
-        **found = first_scales(potential, &seat.theta, settings.beta, settings.seed, c as u32)?;
-        Ok(())
+        first_scales(potential, &seat.theta, settings.beta, settings.seed, c)
     })?;
     // The geometric mean over the chains.
     let scales: Vec<f64> = (0..dim)
@@ -237,99 +266,85 @@ fn guess<F: Real, P: Potential<F> + Send, R: Send>(
 /// Runs all chains for a window.
 fn window<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
+    together: &Together<'_>,
     seats: &mut [Seat<F, P, R>],
     scales: &Scales<F>,
     figures: &Figures,
-    draws: u64,
-    stage: Stage,
+    Span { stage, draws }: Span,
     watch: &dyn Watch,
-) -> Result<Vec<Window<F, P>>> {
-    let dense = settings.metric.is_dense(seats[0].theta.len());
-    let mut windows: Vec<Option<Window<F, P>>> = seats.iter().map(|_| None).collect();
-    let mut work: Vec<_> = seats.iter_mut().zip(&mut windows).collect();
-    let outcome = each(&mut work, |c, (seat, slot)| {
+) -> Result<Window<F, P>> {
+    let dim = seats[0].theta.len();
+    let none = Moments::new(dim, settings.metric.is_dense(dim));
+    let mut slots: Vec<_> = seats.iter_mut().map(|seat| (seat, None)).collect();
+    let outcome = together.each(&mut slots, |c, (seat, slot)| {
         let potential = seat.potential.take().expect("a potential between windows");
-        let stream = figures.stream + c as u32;
-        let mut walker =
+        let stream = figures.stream + c;
+        let walker =
             Walker::new(settings, potential, scales.clone(), &seat.theta, figures, stream)?;
-        let mut moments = Moments::new(seat.theta.len(), dense);
-        let mut temperatures = Vec::with_capacity(draws as usize);
+        let walker = slot.insert(walker);
+        let (mut moments, mut temperatures) = (none.clone(), Vec::with_capacity(draws as usize));
         let mut theta = seat.theta.clone();
-        let mut run = || -> Result<()> {
-            for draw in 0..draws {
-                if watch.stop() {
-                    return Err(Error::Interrupted);
-                }
-                let Pace { temperature, .. } = walker.advance(figures.thin)?;
-                // The first half brings the chain to where it belongs.
-                if draw >= draws / 2 {
-                    walker.theta(&mut theta);
-                    moments.push(&theta);
-                    temperatures.push(temperature);
-                }
-                watch.progress(c as u32, stage, draw + 1, draws);
+        for draw in 0..draws {
+            if watch.stop() {
+                return Err(Error::Interrupted);
             }
-            Ok(())
-        };
-        let result = run();
-        let noise = match &result {
-            Ok(()) => walker.gradient_noise(settings)?,
-            Err(_) => 0.0,
-        };
-        match result {
-            Ok(()) => {
-                **slot = Some(Window { walker, moments, temperatures, noise });
-                Ok(())
+            let Pace { temperature, .. } = walker.advance(figures.thin)?;
+            // The first half brings the chain to where it belongs.
+            if draw >= draws / 2 {
+                walker.theta(&mut theta);
+                moments.push(&theta);
+                temperatures.push(temperature);
             }
-            // The window may be run again, from where it began.
-            Err(error) => {
-                seat.potential = Some(walker.into_potential());
-                Err(error)
-            }
+            watch.progress(c, stage, draw + 1, draws);
         }
+        let noise = walker.gradient_noise(settings)?;
+        Ok(Found { noise, moments, temperatures }.to_numbers())
     });
-    if let Err(error) = outcome {
-        // Chains that went well go back to their start as well: one law for all.
-        for (seat, window) in seats.iter_mut().zip(windows) {
-            if let Some(window) = window {
-                seat.potential = Some(window.walker.into_potential());
-            }
+    match outcome {
+        Ok(all) => {
+            let walkers = slots.into_iter().filter_map(|(_, walker)| walker).collect();
+            Ok((walkers, all.iter().map(|one| Found::from_numbers(one, &none)).collect()))
         }
-        return Err(error);
+        // The window may be run again. Chains that went well go back to their start as well: one law
+        // for all.
+        Err(error) => {
+            for (seat, walker) in slots {
+                seat.potential = walker.map(Walker::into_potential);
+            }
+            Err(error)
+        }
     }
-    Ok(windows.into_iter().flatten().collect())
 }
 
 /// Puts the chains back, where the window has left them.
 fn take_seats<F: Real, P: Potential<F>, R>(
     seats: &mut [Seat<F, P, R>],
-    windows: Vec<Window<F, P>>,
+    walkers: Vec<Walker<F, P>>,
 ) {
-    for (seat, window) in seats.iter_mut().zip(windows) {
-        window.walker.theta(&mut seat.theta);
-        seat.potential = Some(window.walker.into_potential());
+    for (seat, walker) in seats.iter_mut().zip(walkers) {
+        walker.theta(&mut seat.theta);
+        seat.potential = Some(walker.into_potential());
     }
 }
 
 /// V in the coordinates of new scales.
 fn noise<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
+    together: &Together<'_>,
     seats: &mut [Seat<F, P, R>],
     scales: &Scales<F>,
     figures: &Figures,
 ) -> Result<f64> {
-    let mut found = vec![0.0; seats.len()];
-    let mut work: Vec<_> = seats.iter_mut().zip(&mut found).collect();
-    each(&mut work, |c, (seat, found)| {
+    let found = together.each(seats, |c, seat| {
         let potential = seat.potential.take().expect("a potential between windows");
-        let stream = figures.stream + c as u32;
+        let stream = figures.stream + c;
         let mut walker =
             Walker::new(settings, potential, scales.clone(), &seat.theta, figures, stream)?;
-        **found = walker.gradient_noise(settings)?;
+        let noise = walker.gradient_noise(settings)?;
         seat.potential = Some(walker.into_potential());
-        Ok(())
+        Ok(vec![noise])
     })?;
-    Ok(mean(found.into_iter()))
+    Ok(mean(found.iter().map(|noise| noise[0])))
 }
 
 /// $h = \min(h_{\max}, 2 s C/(\beta V))$, halved as often as was needed.
@@ -361,130 +376,4 @@ fn halve(figures: &mut Figures, settings: &Sampler, why: &str) -> Result<()> {
     figures.step /= 2.0;
     figures.thin = thinning(settings, figures);
     Ok(())
-}
-
-fn is_divergence(error: &santa::Error) -> bool {
-    matches!(error, santa::Error::NotFinite { .. } | santa::Error::GaveUp { .. })
-}
-
-/// The mean configurational temperature times $\beta$, and its standard error: from the means of
-/// batches of consecutive draws, within chains.
-fn temperature<F: Real, P: Potential<F>>(windows: &[Window<F, P>], beta: f64) -> (f64, f64) {
-    let chains: Vec<&[f64]> = windows.iter().map(|w| w.temperatures.as_slice()).collect();
-    let (mean, error) = super::posterior::batch_means(&chains);
-    (beta * mean, beta * error)
-}
-
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let count = values.len().max(1) as f64;
-    values.sum::<f64>() / count
-}
-
-/// New scales: the covariance within chains, pooled.
-fn pooled<F: Real, P: Potential<F>>(
-    settings: &Sampler,
-    windows: &[Window<F, P>],
-    present: &Scales<F>,
-) -> Result<Scales<F>> {
-    /// Draws that the present scales count for.
-    const PRESENT: f64 = 5.0;
-    if settings.metric == super::Metric::Identity {
-        return Ok(present.clone());
-    }
-    let moments: Vec<&Moments> = windows.iter().map(|w| &w.moments).collect();
-    let dim = moments[0].mean.len();
-    let centre: Vec<f64> = (0..dim).map(|i| mean(moments.iter().map(|m| m.mean[i]))).collect();
-    let count: f64 = moments.iter().map(|m| m.count).sum();
-    let freedom = (count - moments.len() as f64).max(1.0);
-    let weight = freedom / (freedom + PRESENT);
-    let sum = |k: usize| moments.iter().map(|m| m.squares[k]).sum::<f64>();
-    let before = present_variances(present, dim);
-    let blend = |found: f64, i: usize| weight * found + (1.0 - weight) * before[i];
-    if !moments[0].dense {
-        let scales: Vec<f64> = (0..dim).map(|i| blend(sum(i) / freedom, i).sqrt()).collect();
-        return Scales::diagonal(&centre, &scales);
-    }
-    // Correlations from few draws are mostly chance.
-    let trust = freedom / (freedom + dim as f64);
-    let mut covariance = vec![0.0; dim * dim];
-    for i in 0..dim {
-        for j in 0..=i {
-            let found = sum(i * (i + 1) / 2 + j) / freedom;
-            let value = if i == j { blend(found, i) } else { weight * trust * found };
-            covariance[i * dim + j] = value;
-            covariance[j * dim + i] = value;
-        }
-    }
-    Scales::dense(&centre, &covariance)
-}
-
-/// The variances that some scales stand for.
-fn present_variances<F: Real>(scales: &Scales<F>, dim: usize) -> Vec<f64> {
-    match scales {
-        Scales::Identity => vec![1.0; dim],
-        Scales::Diagonal { scales, .. } => scales.iter().map(|s| s.to_f64().powi(2)).collect(),
-        Scales::Dense { rows, .. } => {
-            let row = |i: usize| &rows[i * (i + 1) / 2..][..=i];
-            (0..dim).map(|i| row(i).iter().map(|l| l.to_f64().powi(2)).sum()).collect()
-        }
-    }
-}
-
-/// Mean, and sums of squared deviations from it, as draws come (Welford).
-struct Moments {
-    count: f64,
-    mean: Vec<f64>,
-    /// Of each parameter, or of each pair: rows up to the diagonal.
-    squares: Vec<f64>,
-    dense: bool,
-    deviation: Vec<f64>,
-}
-
-impl Moments {
-    fn new(dim: usize, dense: bool) -> Self {
-        let squares = vec![0.0; if dense { dim * (dim + 1) / 2 } else { dim }];
-        Moments { count: 0.0, mean: vec![0.0; dim], squares, dense, deviation: vec![0.0; dim] }
-    }
-
-    fn push<F: Real>(&mut self, theta: &[F]) {
-        self.count += 1.0;
-        for ((d, x), m) in self.deviation.iter_mut().zip(theta).zip(&mut self.mean) {
-            *d = x.to_f64() - *m;
-            *m += *d / self.count;
-        }
-        let factor = (self.count - 1.0) / self.count;
-        if !self.dense {
-            for (square, d) in self.squares.iter_mut().zip(&self.deviation) {
-                *square += factor * d * d;
-            }
-            return;
-        }
-        let mut rest = self.squares.as_mut_slice();
-        for i in 0..self.deviation.len() {
-            let (row, after) = rest.split_at_mut(i + 1);
-            let d = factor * self.deviation[i];
-            row.iter_mut().zip(&self.deviation).for_each(|(s, e)| *s += d * e);
-            rest = after;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_those_of_the_draws() {
-        let draws = [[1.0, 2.0], [3.0, -1.0], [0.0, 0.5], [2.0, 2.5]];
-        let mut moments = Moments::new(2, true);
-        draws.iter().for_each(|d| moments.push(d));
-        let mean = [1.5, 1.0];
-        let sum = |i: usize, j: usize| -> f64 {
-            draws.iter().map(|d| (d[i] - mean[i]) * (d[j] - mean[j])).sum()
-        };
-        assert_eq!(moments.mean, mean);
-        for (found, expected) in moments.squares.iter().zip([sum(0, 0), sum(1, 0), sum(1, 1)]) {
-            assert!((found - expected).abs() < 1e-12);
-        }
-    }
 }

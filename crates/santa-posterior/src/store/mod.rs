@@ -13,6 +13,10 @@
 //!   chain-1/ ...
 //! ```
 //!
+//! A team of processes that share the chains ([`Sampler::run_in_team`]) has one store, in a folder that
+//! all of them see: each writes the files of its own chains, rank 0 alone the others. Which chain
+//! was whose is not kept, and a run may go on with another number of processes.
+//!
 //! Every file is written beside its place, flushed and renamed, so that it is whole or not there; a
 //! part is written before the checkpoint that counts its draws. Whatever is interrupted, and however,
 //! what is there can be read, and a run that goes on makes the very draws it would have made.
@@ -77,10 +81,11 @@ pub struct Description {
     pub model: Value,
 }
 
-/// A part in memory: how many draws, their quantities and statistics.
-struct Part {
-    quantities: Vec<f64>,
-    statistics: Vec<f64>,
+/// Consecutive draws of a chain in memory: their quantities and statistics.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) quantities: Vec<f64>,
+    pub(crate) statistics: Vec<f64>,
 }
 
 impl Store {
@@ -116,7 +121,11 @@ impl Store {
         let chains = description.sampler.chains as usize;
         let mut draws = Draws::new(&description.names, chains)?;
         let mut statistics = Draws::new(STATISTICS, chains)?;
-        self.read_into(&mut draws, &mut statistics)?;
+        for chain in 0..chains {
+            let all = self.read_chain(chain, draws.dim())?;
+            draws.extend(chain, &all.quantities)?;
+            statistics.extend(chain, &all.statistics)?;
+        }
         Ok((draws, statistics))
     }
 
@@ -188,30 +197,29 @@ impl Store {
         Ok(())
     }
 
-    /// Reads all parts.
-    pub(crate) fn read_into(&self, draws: &mut Draws, statistics: &mut Draws) -> Result<()> {
-        for chain in 0..draws.chains() {
-            for first in self.parts(chain)? {
-                let path = self.part_path(chain, first);
-                let held = draws.of_chain(chain);
-                if first != held {
-                    return Err(Error::data(format!(
-                        "{}: draws {held} to {first} of this chain are missing; remove the parts \
-                         after them and its checkpoint, or restore the missing file",
-                        path.display()
-                    )));
-                }
-                let bytes = fs::read(&path).map_err(Error::io("reading", &path))?;
-                let part = match self.format {
-                    Format::Parquet => parquet::decode(bytes, draws.dim()),
-                    Format::Safetensors => safetensors::decode(&bytes, draws.dim()),
-                }
-                .map_err(|why| Error::data(format!("{}: {why}", path.display())))?;
-                draws.extend(chain, &part.quantities)?;
-                statistics.extend(chain, &part.statistics)?;
+    /// Reads all parts of a chain, of `dim` quantities.
+    pub(crate) fn read_chain(&self, chain: usize, dim: usize) -> Result<Part> {
+        let mut all = Part::default();
+        for first in self.parts(chain)? {
+            let path = self.part_path(chain, first);
+            let held = (all.quantities.len() / dim) as u64;
+            if first != held {
+                return Err(Error::data(format!(
+                    "{}: draws {held} to {first} of this chain are missing; remove the parts \
+                     after them and its checkpoint, or restore the missing file",
+                    path.display()
+                )));
             }
+            let bytes = fs::read(&path).map_err(Error::io("reading", &path))?;
+            let part = match self.format {
+                Format::Parquet => parquet::decode(bytes, dim),
+                Format::Safetensors => safetensors::decode(&bytes, dim),
+            }
+            .map_err(|why| Error::data(format!("{}: {why}", path.display())))?;
+            all.quantities.extend(part.quantities);
+            all.statistics.extend(part.statistics);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// The first draw of each part of a chain, in order.
