@@ -62,7 +62,7 @@ train 2 "$folder/uncut" >/dev/null
 # Starts a long run, cuts the second host off after the first checkpoint, and waits until nobody works on
 # it any more.
 cut_off() {
-    train 10 "$folder/cut" "${@:2}" >"$folder/cut.out" 2>"$folder/cut.err" &
+    train 100 "$folder/cut" "${@:2}" >"$folder/cut.out" 2>"$folder/cut.err" &
     local job=$! before
     before=$(newest "$folder/cut" 2>/dev/null || true)
     for _ in $(seq 600); do
@@ -82,6 +82,7 @@ cut_off() {
     done
     wait $job || true
     ip link set "v$$-2" up
+    sleep 3 # until the two find each other again
 }
 launcher_is_there() { kill -0 "$1" 2>/dev/null; }
 ranks_are_there() {
@@ -101,11 +102,11 @@ cut_off ranks_are_there --resume
 grep -h "has waited" "$folder/cut.err" || { cat "$folder/cut.err"; exit 1; }
 
 echo "it is back, and the run goes on from $(basename "$(newest "$folder/cut")")"
-train 10 "$folder/cut" --resume >/dev/null
+train 100 "$folder/cut" --resume >/dev/null
 
 echo "the same run in one process"
 "$santa" train quickstart --set batch=250 --set 'model.hidden=[40]' --set checkpoints.every=10 \
-    --set epochs=10 --threads 1 --ordered 4 --out "$folder/alone" >/dev/null 2>&1
+    --set epochs=100 --threads 1 --ordered 4 --out "$folder/alone" >/dev/null 2>&1
 python3 - "$(newest "$folder/cut")" "$(newest "$folder/alone")" <<'PYTHON'
 import json, struct, sys
 
