@@ -245,6 +245,9 @@ pub struct Sample {
     /// Quantities to draw in the report [default: the worst]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub show: Vec<String>,
+    /// The processes
+    #[command(flatten)]
+    pub ranks: Ranks,
 }
 
 /// Scales that a warm-up finds.

@@ -279,3 +279,22 @@ fn a_machine_that_is_cut_off_ends_the_job_and_comes_back() {
     println!("{said}");
     assert!(output.status.success(), "{said}\n{}", told(&output));
 }
+
+#[test]
+fn chains_are_shared_and_give_the_draws_of_one_process() {
+    let runs = Runs::new();
+    let sample = |ranks: usize| {
+        let out = runs.path(&format!("draws-{ranks}"));
+        let mut command = mpirun(ranks);
+        command.arg(env!("CARGO_BIN_EXE_santa")).args(["sample", "gaussian", "--chains", "4"]);
+        command.args(["--draws", "100", "--warm-up", "50", "--threads", "1", "--out"]).arg(&out);
+        let output = done(command);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said.matches("configurational temperature").count(), 1, "{said}");
+        let text = std::fs::read_to_string(out.join("summary.json")).unwrap();
+        let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+        summary["summary"].clone()
+    };
+    let alone = sample(1);
+    assert!(sample(2) == alone && sample(4) == alone);
+}

@@ -242,8 +242,7 @@ impl<F: Number, P: Potential<F>, T: Team> Shared<F, P, T> {
                     team.wait()?;
                 }
                 let waited = Instant::now();
-                self.total.copy_from_slice(&self.local);
-                F::sum(team, &mut self.total)?;
+                F::sum_into(team, &self.local, &mut self.total)?;
                 timing.compute += computed - started;
                 timing.wait += waited - computed;
                 timing.communicate += waited.elapsed();

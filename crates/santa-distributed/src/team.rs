@@ -19,6 +19,16 @@ pub trait Team {
     fn sum_f32(&self, values: &mut [f32]) -> Result<()>;
     /// The same in double precision.
     fn sum_f64(&self, values: &mut [f64]) -> Result<()>;
+    /// The same for values that stay as they are, with the sum elsewhere.
+    fn sum_into_f32(&self, values: &[f32], sum: &mut [f32]) -> Result<()> {
+        sum.copy_from_slice(values);
+        self.sum_f32(sum)
+    }
+    /// The same in double precision.
+    fn sum_into_f64(&self, values: &[f64], sum: &mut [f64]) -> Result<()> {
+        sum.copy_from_slice(values);
+        self.sum_f64(sum)
+    }
     /// Everybody's message to everybody, by rank. Their lengths may differ.
     fn gather(&self, message: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// A message for each member; returns those for this one, by rank.
@@ -62,15 +72,20 @@ fn sum_at_once<F: Copy>(
 pub trait Number: Real + bytemuck::Pod {
     /// [`Team::sum_f32`] or [`Team::sum_f64`].
     fn sum(team: &dyn Team, values: &mut [Self]) -> Result<()>;
+    /// [`Team::sum_into_f32`] or [`Team::sum_into_f64`].
+    fn sum_into(team: &dyn Team, values: &[Self], sum: &mut [Self]) -> Result<()>;
     /// [`Team::sum_pieces_f32`] or [`Team::sum_pieces_f64`].
     fn sum_pieces<'a>(team: &dyn Team, make: &mut Making<'_, 'a, Self>) -> Result<()>;
 }
 
 macro_rules! number {
-    ($type:ty, $sum:ident, $sum_pieces:ident) => {
+    ($type:ty, $sum:ident, $sum_into:ident, $sum_pieces:ident) => {
         impl Number for $type {
             fn sum(team: &dyn Team, values: &mut [Self]) -> Result<()> {
                 team.$sum(values)
+            }
+            fn sum_into(team: &dyn Team, values: &[Self], sum: &mut [Self]) -> Result<()> {
+                team.$sum_into(values, sum)
             }
             fn sum_pieces<'a>(team: &dyn Team, make: &mut Making<'_, 'a, Self>) -> Result<()> {
                 team.$sum_pieces(make)
@@ -78,8 +93,8 @@ macro_rules! number {
         }
     };
 }
-number!(f32, sum_f32, sum_pieces_f32);
-number!(f64, sum_f64, sum_pieces_f64);
+number!(f32, sum_f32, sum_into_f32, sum_pieces_f32);
+number!(f64, sum_f64, sum_into_f64, sum_pieces_f64);
 
 /// A team of one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,6 +141,12 @@ macro_rules! forward_team {
             }
             fn sum_f64(&self, values: &mut [f64]) -> Result<()> {
                 (**self).sum_f64(values)
+            }
+            fn sum_into_f32(&self, values: &[f32], sum: &mut [f32]) -> Result<()> {
+                (**self).sum_into_f32(values, sum)
+            }
+            fn sum_into_f64(&self, values: &[f64], sum: &mut [f64]) -> Result<()> {
+                (**self).sum_into_f64(values, sum)
             }
             fn gather(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
                 (**self).gather(message)

@@ -88,10 +88,12 @@ impl World {
         host()
     }
 
-    fn all_reduce<E: Equivalence + Copy>(&self, values: &mut [E]) {
-        let mine = values.to_vec();
+    fn all_reduce<E: Equivalence>(&self, values: &[E], total: &mut [E]) {
+        if values.is_empty() {
+            return;
+        }
         let sum = SystemOperation::sum();
-        self.patience.during(|| self.comm.all_reduce_into(&mine[..], values, sum));
+        self.patience.during(|| self.comm.all_reduce_into(values, total, sum));
     }
 
     fn sum_pieces<'a, E: Equivalence + 'a>(&self, make: &mut Making<'_, 'a, E>) -> Result<()> {
@@ -128,6 +130,15 @@ fn host() -> String {
     mpi::environment::processor_name().unwrap_or_else(|_| "an unnamed machine".into())
 }
 
+/// No bytes, at an address that can be shown to MPI: that of an empty vector may be the one that means
+/// "in place".
+static NOTHING: [u8; 1] = [0];
+
+/// Room for so many bytes, at such an address.
+fn somewhere(len: usize) -> Vec<u8> {
+    vec![0; len.max(1)]
+}
+
 /// Lengths as MPI wants them, and where each message begins.
 fn layout(lengths: &[u64]) -> Result<(Vec<Count>, Vec<Count>, usize)> {
     let (mut counts, mut starts, mut total) = (Vec::new(), Vec::new(), 0u64);
@@ -160,11 +171,17 @@ impl Team for World {
         self.comm.size() as usize
     }
     fn sum_f32(&self, values: &mut [f32]) -> Result<()> {
-        self.all_reduce(values);
-        Ok(())
+        self.sum_into_f32(&values.to_vec(), values)
     }
     fn sum_f64(&self, values: &mut [f64]) -> Result<()> {
-        self.all_reduce(values);
+        self.sum_into_f64(&values.to_vec(), values)
+    }
+    fn sum_into_f32(&self, values: &[f32], sum: &mut [f32]) -> Result<()> {
+        self.all_reduce(values, sum);
+        Ok(())
+    }
+    fn sum_into_f64(&self, values: &[f64], sum: &mut [f64]) -> Result<()> {
+        self.all_reduce(values, sum);
         Ok(())
     }
     fn sum_pieces_f32<'a>(&self, make: &mut Making<'_, 'a, f32>) -> Result<()> {
@@ -179,7 +196,8 @@ impl Team for World {
         let mine = message.len() as u64;
         self.patience.during(|| self.comm.all_gather_into(&mine, &mut lengths[..]));
         let (counts, starts, total) = layout(&lengths)?;
-        let mut all = vec![0u8; total];
+        let message = if message.is_empty() { &NOTHING[..0] } else { message };
+        let mut all = somewhere(total);
         let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
         self.patience.during(|| self.comm.all_gather_varcount_into(message, &mut parts));
         Ok(divide(&all, &counts, &starts))
@@ -189,11 +207,12 @@ impl Team for World {
         let sent: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
         let mut received = vec![0u64; self.size()];
         self.patience.during(|| self.comm.all_to_all_into(&sent[..], &mut received[..]));
-        let out = messages.concat();
+        let mut out = messages.concat();
+        out.push(0);
         let (counts, starts, _) = layout(&sent)?;
         let outgoing = Partition::new(&out[..], &counts[..], &starts[..]);
         let (counts, starts, total) = layout(&received)?;
-        let mut all = vec![0u8; total];
+        let mut all = somewhere(total);
         let mut incoming = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
         self.patience.during(|| self.comm.all_to_all_varcount_into(&outgoing, &mut incoming));
         Ok(divide(&all, &counts, &starts))

@@ -2,14 +2,16 @@
 
 use super::set_threads;
 use crate::args::{Global, Sample};
-use crate::console::{Console, Volume};
+use crate::console::Console;
 use crate::data::Library;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::ranks::Ranks;
 use crate::run::machine::provenance;
 use crate::sample::report::{self, Report};
 use crate::sample::{self, Context, Outcome, Request};
-use santa_distributed::{Solo, Team};
+use crate::train::Together;
+use santa_distributed::Team;
 use santa_posterior::arviz::Export;
 use santa_posterior::sampler::Plan;
 use serde_json::json;
@@ -20,11 +22,15 @@ use std::path::{Path, PathBuf};
 const SEED: u64 = 42;
 
 pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
-    // Who shares the chains.
-    let team: &dyn Team = &Solo;
-    let quiet = Console::new(Volume::Quiet, false);
-    let console = if team.rank() == 0 { console } else { &quiet };
-    let request = Request::new(args)?;
+    let ranks = Ranks::join(&args.ranks)?;
+    let console = ranks.console(console);
+    let outcome = sample(args, global, &console, ranks.team());
+    ranks.leave(outcome, &console)
+}
+
+fn sample(args: &Sample, global: &Global, console: &Console, team: &dyn Team) -> Result<()> {
+    let together = Together { team, ..Together::alone() };
+    let request = together.agreed(Request::new(args))?;
     set_threads(global)?;
     interrupt::listen(console)?;
     let data_sets = Library::new(global)?;

@@ -27,7 +27,7 @@ pub struct Together<'t> {
     pub timing: bool,
 }
 
-impl Together<'static> {
+impl Together<'_> {
     /// One process.
     pub fn alone() -> Self {
         let summing = Summing::Once;

@@ -1,0 +1,228 @@
+//! Where the time of a step goes with several processes, and how long sums take: the figures from which
+//! `santa_distributed::scaling` predicts larger clusters.
+//!
+//! ```sh
+//! cargo build --release -p santa-mpi --example measure
+//! mpirun -n 1 target/release/examples/measure results/mpi/measured.json
+//! mpirun -n 2 target/release/examples/measure results/mpi/measured.json
+//! ```
+//!
+//! Adds what it measures to the file. One thread in each process; data are made up.
+
+use santa::noise::{Purpose, Stream};
+use santa::{Batch, Potential, Prior, Santa, Stepper};
+use santa_distributed::scaling::{AllReduceTime, MeasuredStep, Measurements};
+use santa_distributed::{Shared, Summing, Team};
+use santa_mpi::World;
+use santa_nn::{
+    Architecture, Classifier, Examples, GruArchitecture, Normalisation, PianoRolls, SequenceModel,
+};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Time for each figure.
+const ENOUGH: Duration = Duration::from_secs(2);
+/// Steps or sums before the clock starts.
+const WARM_UP: usize = 5;
+/// Gradients of a comparison of ways to sum.
+const STEPS: usize = 100;
+const PIXELS: usize = 784;
+const IMAGES: usize = 2_000;
+const KEYS: usize = 88;
+/// Steps of a piece, as in JSB.
+const LENGTH: usize = 60;
+const PIECES: usize = 200;
+
+fn images() -> santa::Result<Examples> {
+    let stream = Stream::new(1, 0, Purpose::Data);
+    // As dark as digits: four pixels of five are zero.
+    let pixel = |i: usize| match stream.uniform(0, 0, i as u32) {
+        x if x < 0.8 => 0,
+        x => (x * 255.0) as u8,
+    };
+    let labels: Vec<u8> = (0..IMAGES).map(|i| (i % 10) as u8).collect();
+    let pixels: Vec<u8> = (0..IMAGES * PIXELS).map(pixel).collect();
+    Ok(Examples::from_bytes(pixels, PIXELS, labels)?.scaled(1.0 / 255.0))
+}
+
+fn music() -> santa::Result<PianoRolls> {
+    let stream = Stream::new(2, 0, Purpose::Data);
+    let cells = PIECES * LENGTH * KEYS;
+    let down: Vec<u8> =
+        (0..cells).map(|i| u8::from(stream.uniform(0, 0, i as u32) < 0.05)).collect();
+    let offsets: Vec<usize> = (0..=PIECES).map(|i| i * LENGTH).collect();
+    PianoRolls::new(KEYS, down, offsets)
+}
+
+/// The mean times of a step of one model.
+fn step<P: Potential<f32>>(
+    world: &World,
+    name: &str,
+    batch: usize,
+    theta: Vec<f32>,
+    mut model: P,
+) -> Outcome<MeasuredStep> {
+    let n = model.target().data_size().get() as usize;
+    let indices = |step: usize| -> Vec<u32> {
+        (0..batch).map(|i| ((step * batch + i * 7) % n) as u32).collect()
+    };
+    let mut groups = Vec::new();
+    let (mut theta, mut gradient) = (theta, vec![0.0; model.target().dim()]);
+    model.loss_gradient_pieces(
+        &theta,
+        &Batch::of(&indices(0)),
+        &mut gradient,
+        &mut |_, piece| {
+            groups.push(piece.len() as u64);
+        },
+    )?;
+    if world.size() > 1 {
+        for summing in [Summing::Once, Summing::Overlapped, Summing::Ordered { parts: 8 }] {
+            let mut shared = Shared::new(&mut model, world, summing)?;
+            let mut started = Instant::now();
+            for s in 0..WARM_UP + STEPS {
+                if s == WARM_UP {
+                    started = Instant::now();
+                }
+                shared.loss_gradient(&theta, &Batch::of(&indices(s)), &mut gradient)?;
+            }
+            if world.rank() == 0 {
+                let ms = 1e3 * started.elapsed().as_secs_f64() / STEPS as f64;
+                println!("{name}, batch {batch}: a gradient in {ms:.3} ms, {summing:?}");
+            }
+        }
+    }
+    let mut stepper: Stepper<f32> = Santa::new(1e-4, 1_000_000).init(model.target(), 1)?;
+    let mut shared = Shared::new(model, world, Summing::Once)?.measuring(true);
+    let (mut before, mut stepping, mut steps) = (shared.timing(), Duration::ZERO, 0);
+    let mut begun = Instant::now();
+    for s in 0.. {
+        if s == WARM_UP {
+            (before, stepping, begun) = (shared.timing(), Duration::ZERO, Instant::now());
+        }
+        // All must end after the same step.
+        let mut over = [f64::from(u8::from(s > WARM_UP && begun.elapsed() > ENOUGH))];
+        if s % 10 == 0 {
+            world.sum_f64(&mut over)?;
+            if over[0] > 0.0 {
+                steps = s - WARM_UP;
+                break;
+            }
+        }
+        let indices = indices(s);
+        let batch = Batch::of(&indices).seeded(1, 0).at_step(s as u64 + 1);
+        shared.loss_gradient(&theta, &batch, &mut gradient)?;
+        let started = Instant::now();
+        stepper.step(&mut theta, &gradient)?;
+        stepping += started.elapsed();
+    }
+    let now = shared.timing();
+    let a_step = |time: Duration| time.as_secs_f64() / steps as f64;
+    // The mean over the ranks, which differ in how long they wait.
+    let mut times = [
+        a_step(now.compute - before.compute + stepping),
+        a_step(now.wait - before.wait),
+        a_step(now.communicate - before.communicate),
+    ];
+    world.sum_f64(&mut times)?;
+    let [compute_s, wait_s, communicate_s] = times.map(|time| time / world.size() as f64);
+    let measured = MeasuredStep {
+        model: name.into(),
+        ranks: world.size() as u64,
+        batch: batch as u64,
+        parameters: theta.len() as u64,
+        compute_s,
+        wait_s,
+        communicate_s,
+        groups,
+    };
+    if world.rank() == 0 {
+        println!(
+            "{name}, {} ranks, batch {batch}: compute {:.3} ms, wait {:.3}, communicate {:.3}",
+            world.size(),
+            1e3 * compute_s,
+            1e3 * wait_s,
+            1e3 * communicate_s
+        );
+    }
+    Ok(measured)
+}
+
+fn all_reduce(world: &World, bytes: usize) -> Outcome<AllReduceTime> {
+    let values = vec![1e-3f32; bytes / 4];
+    let mut sum = values.clone();
+    for _ in 0..WARM_UP {
+        world.sum_into_f32(&values, &mut sum)?;
+    }
+    // As many as take long enough, by the clock of rank 0.
+    let started = Instant::now();
+    world.sum_into_f32(&values, &mut sum)?;
+    let mut count = [match world.rank() {
+        0 => (ENOUGH.as_secs_f64() / 4.0 / started.elapsed().as_secs_f64()).clamp(10.0, 20_000.0),
+        _ => 0.0,
+    }];
+    world.sum_f64(&mut count)?;
+    let count = count[0] as usize;
+    let started = Instant::now();
+    for _ in 0..count {
+        world.sum_into_f32(&values, &mut sum)?;
+    }
+    let seconds = started.elapsed().as_secs_f64() / count as f64;
+    if world.rank() == 0 {
+        println!("sum of {bytes} bytes: {:.1} us", 1e6 * seconds);
+    }
+    Ok(AllReduceTime { ranks: world.size() as u64, bytes: bytes as f64, seconds })
+}
+
+fn main() -> Outcome<()> {
+    let world = World::join(Duration::from_secs(60))?;
+    let path = std::env::args().nth(1).ok_or("say where to write: measure FILE")?;
+    let (images, music) = (images()?, music()?);
+    let mut found = Measurements { steps: Vec::new(), all_reduce: Vec::new() };
+    let classifiers = [
+        ("FNN-400", Architecture::dense(&[PIXELS, 400, 400, 10]), [50, 100, 200]),
+        ("CNN", Architecture::paper_cnn(), [50, 100, 200]),
+    ];
+    for (name, architecture, batches) in classifiers {
+        for batch in batches {
+            let model = Classifier::new(&architecture, images.clone(), Prior::gaussian(1.0))?;
+            let theta = model.initial(1, 0).to_vec();
+            found.steps.push(step(&world, name, batch, theta, model)?);
+        }
+    }
+    for batch in [5, 10, 20] {
+        let architecture = GruArchitecture { keys: KEYS, hidden: 200 };
+        let (mean, prior) = (Normalisation::SequenceMean, Prior::gaussian(1.0));
+        let model = SequenceModel::new(architecture, music.clone(), mean, prior)?;
+        let theta = model.initial(1, 0).to_vec();
+        found.steps.push(step(&world, "GRU-200", batch, theta, model)?);
+    }
+    if world.size() > 1 {
+        for power in (2..=26).step_by(2) {
+            found.all_reduce.push(all_reduce(&world, 1 << power)?);
+        }
+    }
+    if world.rank() == 0 {
+        write(Path::new(&path), found)?;
+    }
+    Ok(())
+}
+
+/// Adds to what is in a file; figures for as many ranks are replaced.
+fn write(path: &Path, found: Measurements) -> Outcome<()> {
+    let mut all = match std::fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Measurements { steps: Vec::new(), all_reduce: Vec::new() },
+    };
+    let ranks = found.steps[0].ranks;
+    all.steps.retain(|step| step.ranks != ranks);
+    all.all_reduce.retain(|sum| sum.ranks != ranks);
+    all.steps.extend(found.steps);
+    all.all_reduce.extend(found.all_reduce);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    Ok(std::fs::write(path, serde_json::to_string_pretty(&all)? + "\n")?)
+}
