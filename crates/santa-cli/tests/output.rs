@@ -211,3 +211,22 @@ fn usage_that_is_not_understood_ends_with_2_and_help_with_0() {
     }
     assert_eq!(shop.files(), ["tiny.toml"]);
 }
+
+/// Each of them would do all the work, and write into the same folder.
+#[test]
+#[cfg(not(feature = "mpi"))]
+fn several_processes_are_refused_by_a_build_without_mpi() {
+    let shop = Workshop::new();
+    let refused = |args: &str, size: &str| {
+        let output = shop.command(args).env("OMPI_COMM_WORLD_SIZE", size).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for args in [TRAIN, "sample gaussian"] {
+        let (code, text) = refused(args, "2");
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("2 processes") && text.contains("--features mpi"), "{text}");
+    }
+    let (code, text) = refused("compare tiny.toml --seeds 1", "3");
+    assert!(code == Some(2) && text.contains("all of `santa compare`"), "{text}");
+    assert_eq!(refused(TRAIN, "1").0, Some(0));
+}

@@ -159,143 +159,174 @@ impl<F: Number, P: Potential<F>, T: Team> Shared<F, P, T> {
         &self.team
     }
 
-    /// Sums the gradients of the parts; returns what any member's trouble was.
+    /// Sums the gradients of the parts into `total`; returns what this member's trouble was.
     fn share_out(&mut self, theta: &[F], batch: &Batch<'_>) -> crate::Result<Option<String>> {
-        let n = self.potential.target().data_size().get() as usize;
+        let n = self.potential.target().data_size().get();
         if batch.indices().is_none() && self.everything.is_empty() {
             self.everything = (0..n as u32).collect();
         }
-        let indices = batch.indices().unwrap_or(&self.everything);
-        let whole = Whole { batch: *batch, indices };
-        let weight = self.potential.weight(&whole.part(0..indices.len()));
-        let stop = F::from_f64(f64::from(u8::from((self.wants_to_stop)())));
-        let dim = theta.len();
-        let (team, potential, timing) = (&self.team, &mut self.potential, &mut self.timing);
-        let started = Instant::now();
-        let mut trouble = None;
-
-        // The weighted gradient of a part, and its loss with it.
-        let mut leaf = |range: Range<usize>, place: &mut [F]| {
-            let (gradient, extras) = place.split_at_mut(dim);
-            extras.fill(F::ZERO);
-            if range.is_empty() {
-                return gradient.fill(F::ZERO);
-            }
-            let part = whole.part(range);
-            let share = potential.weight(&part) / weight;
-            match potential.loss_gradient(theta, &part, gradient) {
-                Ok(loss) => {
-                    let factor = F::from_f64(share);
-                    gradient.iter_mut().for_each(|g| *g *= factor);
-                    extras[LOSS] = F::from_f64(share * loss);
-                }
-                Err(error) => {
-                    gradient.fill(F::ZERO);
-                    extras[TROUBLE] = F::ONE;
-                    trouble = Some(error.to_string());
-                }
-            }
-        };
-        let mine = share(indices.len(), team.rank(), team.size());
-        match (self.summing, &mut self.ordered) {
-            (Summing::Ordered { parts }, Some(ordered)) => {
-                let mut computing = Duration::ZERO;
-                let first = share(parts, team.rank(), team.size()).start;
-                let leaf = |part: usize, place: &mut [F]| {
-                    let started = Instant::now();
-                    leaf(share(indices.len(), part, parts), place);
-                    if part == first {
-                        place[dim + STOP] = stop;
-                    }
-                    computing += started.elapsed();
-                };
-                ordered.sum(team, leaf, &mut self.total)?;
-                timing.compute += computing;
-                timing.communicate += started.elapsed().saturating_sub(computing);
-            }
-            (Summing::Overlapped, _) if indices.len() >= team.size() => {
-                let part = whole.part(mine);
-                let share = potential.weight(&part) / weight;
-                let mut computing = Duration::ZERO;
-                let mut slots = Some((&mut *self.local, &mut *self.total));
-                F::sum_pieces(team, &mut |hand_over| {
-                    let Some((local, total)) = slots.take() else { return Ok(()) };
-                    let mut handing = Duration::ZERO;
-                    let mut timed = |piece, place| {
-                        let started = Instant::now();
-                        hand_over(piece, place);
-                        handing += started.elapsed();
-                    };
-                    let job = Job { theta, part: &part, share, stop };
-                    let made = job.run(potential, local, total, &mut timed);
-                    computing = started.elapsed().saturating_sub(handing);
-                    made.map_err(Error::from)
-                })?;
-                timing.compute += computing;
-                timing.communicate += started.elapsed().saturating_sub(computing);
-            }
-            _ => {
-                leaf(mine, &mut self.local);
-                self.local[dim + STOP] = stop;
-                let computed = Instant::now();
-                if self.measuring {
-                    team.wait()?;
-                }
-                let waited = Instant::now();
-                F::sum_into(team, &self.local, &mut self.total)?;
-                timing.compute += computed - started;
-                timing.wait += waited - computed;
-                timing.communicate += waited.elapsed();
-            }
+        let everything = std::mem::take(&mut self.everything);
+        let indices = batch.indices().unwrap_or(&everything);
+        let mut division = Division { theta, batch: *batch, indices, weight: 1.0, stop: F::ZERO };
+        division.weight = self.potential.weight(&division.part(0..indices.len()));
+        if (self.wants_to_stop)() {
+            division.stop = F::ONE;
         }
-        timing.steps += 1;
+        let outcome = match self.summing {
+            Summing::Ordered { parts } => self.in_order(&division, parts),
+            // Where somebody has no part, there are no pieces that all could make.
+            Summing::Overlapped if indices.len() >= self.team.size() => self.overlapped(&division),
+            Summing::Overlapped | Summing::Once => self.at_once(&division),
+        };
+        self.everything = everything;
+        self.timing.steps += 1;
+        outcome
+    }
+
+    /// The data of this member.
+    fn mine(&self, len: usize) -> Range<usize> {
+        share(len, self.team.rank(), self.team.size())
+    }
+
+    fn at_once(&mut self, division: &Division<'_, F>) -> crate::Result<Option<String>> {
+        let started = Instant::now();
+        let mine = self.mine(division.indices.len());
+        let trouble = division.gradient(&mut self.potential, mine, &mut self.local);
+        self.local[division.theta.len() + STOP] = division.stop;
+        let computed = Instant::now();
+        if self.measuring {
+            self.team.wait()?;
+        }
+        let waited = Instant::now();
+        F::sum_into(&self.team, &self.local, &mut self.total)?;
+        self.timing.compute += computed - started;
+        self.timing.wait += waited - computed;
+        self.timing.communicate += waited.elapsed();
+        Ok(trouble)
+    }
+
+    fn overlapped(&mut self, division: &Division<'_, F>) -> crate::Result<Option<String>> {
+        let (started, mine) = (Instant::now(), self.mine(division.indices.len()));
+        let mut computing = Duration::ZERO;
+        let potential = &mut self.potential;
+        let mut buffers = Some((&mut *self.local, &mut *self.total));
+        F::sum_pieces(&self.team, &mut |hand_over| {
+            let Some((local, total)) = buffers.take() else { return Ok(()) };
+            let mut handing = Duration::ZERO;
+            let mut timed = |piece, place| {
+                let started = Instant::now();
+                hand_over(piece, place);
+                handing += started.elapsed();
+            };
+            let made = division.pieces(potential, mine.clone(), local, total, &mut timed);
+            computing = started.elapsed().saturating_sub(handing);
+            made.map_err(Error::from)
+        })?;
+        self.timing.compute += computing;
+        self.timing.communicate += started.elapsed().saturating_sub(computing);
+        Ok(None)
+    }
+
+    fn in_order(
+        &mut self,
+        division: &Division<'_, F>,
+        parts: usize,
+    ) -> crate::Result<Option<String>> {
+        let started = Instant::now();
+        let (mut computing, mut trouble) = (Duration::ZERO, None);
+        let (first, len) = (self.mine(parts).start, division.indices.len());
+        let potential = &mut self.potential;
+        let leaf = |part: usize, place: &mut [F]| {
+            let started = Instant::now();
+            let found = division.gradient(potential, share(len, part, parts), place);
+            trouble = trouble.take().or(found);
+            if part == first {
+                place[division.theta.len() + STOP] = division.stop;
+            }
+            computing += started.elapsed();
+        };
+        if let Some(ordered) = &mut self.ordered {
+            ordered.sum(&self.team, leaf, &mut self.total)?;
+        }
+        self.timing.compute += computing;
+        self.timing.communicate += started.elapsed().saturating_sub(computing);
         Ok(trouble)
     }
 }
 
-/// A gradient whose pieces are summed as they come.
-struct Job<'j, F> {
-    theta: &'j [F],
-    part: &'j Batch<'j>,
-    share: f64,
+/// A gradient that is being divided.
+struct Division<'a, F> {
+    theta: &'a [F],
+    /// All of it, without its data.
+    batch: Batch<'a>,
+    indices: &'a [u32],
+    /// Of the whole batch.
+    weight: f64,
+    /// 1 if this member was told to stop.
     stop: F,
 }
 
-impl<F: Number> Job<'_, F> {
-    fn run<'a>(
+impl<F: Number> Division<'_, F> {
+    fn part(&self, range: Range<usize>) -> Batch<'_> {
+        self.batch.with_indices(&self.indices[range.clone()]).beginning_at(range.start)
+    }
+
+    /// The weighted gradient of a part, and what goes with it; says what went wrong.
+    fn gradient(
         &self,
         potential: &mut impl Potential<F>,
-        local: &'a mut [F],
-        total: &'a mut [F],
-        hand_over: &mut dyn FnMut(&'a [F], &'a mut [F]),
+        range: Range<usize>,
+        place: &mut [F],
+    ) -> Option<String> {
+        let (gradient, extras) = place.split_at_mut(self.theta.len());
+        extras.fill(F::ZERO);
+        if range.is_empty() {
+            gradient.fill(F::ZERO);
+            return None;
+        }
+        let part = self.part(range);
+        let share = potential.weight(&part) / self.weight;
+        match potential.loss_gradient(self.theta, &part, gradient) {
+            Ok(loss) => {
+                let factor = F::from_f64(share);
+                gradient.iter_mut().for_each(|g| *g *= factor);
+                extras[LOSS] = F::from_f64(share * loss);
+                None
+            }
+            Err(error) => {
+                gradient.fill(F::ZERO);
+                extras[TROUBLE] = F::ONE;
+                Some(error.to_string())
+            }
+        }
+    }
+
+    /// The same, with every piece handed over as soon as it is known.
+    fn pieces<'b>(
+        &self,
+        potential: &mut impl Potential<F>,
+        range: Range<usize>,
+        local: &'b mut [F],
+        total: &'b mut [F],
+        hand_over: &mut dyn FnMut(&'b [F], &'b mut [F]),
     ) -> Result<()> {
+        let part = self.part(range);
+        let share = potential.weight(&part) / self.weight;
+        let factor = F::from_f64(share);
         let (gradient, extras) = local.split_at_mut(self.theta.len());
         let (mut left, extra_sums) = total.split_at_mut(self.theta.len());
-        let factor = F::from_f64(self.share);
-        let mut ready = |first: usize, piece: &'a mut [F]| {
+        let mut ready = |first: usize, piece: &'b mut [F]| {
             piece.iter_mut().for_each(|g| *g *= factor);
             let (before, place) = std::mem::take(&mut left).split_at_mut(first);
             left = before;
             hand_over(piece, place);
         };
-        let loss = potential.loss_gradient_pieces(self.theta, self.part, gradient, &mut ready)?;
+        let loss = potential.loss_gradient_pieces(self.theta, &part, gradient, &mut ready)?;
         extras.fill(F::ZERO);
         extras[STOP] = self.stop;
-        extras[LOSS] = F::from_f64(self.share * loss);
+        extras[LOSS] = F::from_f64(share * loss);
         hand_over(extras, extra_sums);
         Ok(())
-    }
-}
-
-/// A batch that is being divided.
-struct Whole<'a> {
-    batch: Batch<'a>,
-    indices: &'a [u32],
-}
-
-impl Whole<'_> {
-    fn part(&self, range: Range<usize>) -> Batch<'_> {
-        self.batch.with_indices(&self.indices[range.clone()]).beginning_at(range.start)
     }
 }
 
