@@ -124,9 +124,10 @@ pub struct Train {
 /// Options of commands that several processes can share.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Ranks {
-    /// End the job when the others do not answer for so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, help_heading = RANKS)]
-    pub patience: f64,
+    /// End the job when the other processes have not answered for this many seconds [default: 60; when
+    /// sampling, where they meet less often, 3600]
+    #[arg(long, value_name = "SECONDS", help_heading = RANKS)]
+    pub patience: Option<f64>,
 }
 
 /// The heading of options for several processes.

@@ -3,15 +3,27 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Kind, Result};
+use santa_distributed::Launch;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time within which signals of a launcher count as one.
+const SAME_REQUEST: Duration = Duration::from_secs(2);
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// Listens for Ctrl-C and for requests to terminate.
 pub fn listen(console: &Console) -> Result<()> {
     let console = *console;
+    let first = OnceLock::new();
     let heard = move || {
+        let since = first.get_or_init(Instant::now).elapsed();
         if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 {
+            // Launchers may pass one request on twice, from the terminal and by themselves.
+            if Launch::detect().is_some() && since < SAME_REQUEST {
+                return;
+            }
             std::process::exit(Kind::Interrupted.code().into());
         }
         console.note("\nfinishing the step and saving; once more to stop at once");

@@ -11,13 +11,17 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Joins the others, if there are any.
-    pub fn join(args: &Args) -> Result<Ranks> {
-        let team = match Launch::detect() {
-            Some(launch) => launched(&launch, args)?,
-            None => Box::new(Solo),
-        };
-        Ok(Ranks { team })
+    /// Joins the others, if there are any; waits for them for so many seconds if not told otherwise.
+    pub fn join(args: &Args, patience: f64) -> Result<Ranks> {
+        let Some(launch) = Launch::detect() else { return Ok(Ranks { team: Box::new(Solo) }) };
+        match launched(&launch, args.patience.unwrap_or(patience)) {
+            Ok(team) => Ok(Ranks { team }),
+            // All of them fail: one is enough to say so.
+            Err(failure) if launch.rank.is_some_and(|rank| rank > 0) => {
+                std::process::exit(failure.kind.code().into())
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     /// The processes.
@@ -63,10 +67,10 @@ pub fn threads() -> Option<usize> {
 }
 
 #[cfg(feature = "mpi")]
-fn launched(_: &Launch, args: &Args) -> Result<Box<dyn Team>> {
+fn launched(_: &Launch, patience: f64) -> Result<Box<dyn Team>> {
     use std::time::Duration;
-    let patience = Duration::try_from_secs_f64(args.patience).map_err(|error| {
-        Failure::usage(format!("--patience {}: {error}", args.patience)).hint("say it in seconds")
+    let patience = Duration::try_from_secs_f64(patience).map_err(|error| {
+        Failure::usage(format!("--patience {patience}: {error}")).hint("say it in seconds")
     })?;
     match santa_mpi::World::join(patience) {
         Ok(world) => Ok(Box::new(world)),
@@ -75,7 +79,7 @@ fn launched(_: &Launch, args: &Args) -> Result<Box<dyn Team>> {
 }
 
 #[cfg(not(feature = "mpi"))]
-fn launched(launch: &Launch, _: &Args) -> Result<Box<dyn Team>> {
+fn launched(launch: &Launch, _: f64) -> Result<Box<dyn Team>> {
     let Launch { by, size, .. } = launch;
     if *size == 1 {
         return Ok(Box::new(Solo));

@@ -17,7 +17,7 @@ const SETTINGS: [&str; 8] = [
     "--set=batch=250",
     "--set=model.hidden=[40]",
     "--set=checkpoints.every=10",
-    "--set=checkpoints.keep=9",
+    "--set=checkpoints.keep=100000",
     "--set=averaging.from=20",
     "--set=averaging.every=10",
 ];
@@ -45,8 +45,13 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+fn output(command: &mut Command) -> Output {
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    ended(spawned.expect("mpirun is installed"))
+}
+
 fn done(mut command: Command) -> Output {
-    let output = command.output().expect("mpirun is installed");
+    let output = output(&mut command);
     assert!(output.status.success(), "{}", told(&output));
     output
 }
@@ -92,12 +97,23 @@ fn with_ordered_sums_one_two_and_four_ranks_have_the_same_bits() {
         .into();
     assert!(ends[0].len() > 3);
     assert!(ends[1] == ends[0] && ends[2] == ends[0]);
+    let scores = ["1", "2", "4"].map(|ranks| summary(&runs.path(ranks)));
+    assert!(scores[1] == scores[0] && scores[2] == scores[0], "{scores:?}");
     // Without MPI as well.
     let out = runs.path("alone");
     let mut alone = Command::new(env!("CARGO_BIN_EXE_santa"));
     alone.arg("train").args(SETTINGS).arg("--ordered=4").arg("--out").arg(&out);
     done(alone);
     assert!(vectors(&checkpoint(&out, 40)) == ends[0]);
+    assert_eq!(summary(&out), scores[0]);
+}
+
+/// The result of a run, but for its time.
+fn summary(run: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
+    let mut summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    summary.as_object_mut().unwrap().remove("seconds");
+    summary
 }
 
 #[test]
@@ -171,6 +187,7 @@ fn a_job_that_is_asked_to_stop_resumes_with_another_number_of_ranks() {
     signal("-INT", child.id());
     let output = ended(child);
     assert!(!output.status.success());
+    assert!(told(&output).contains("interrupted after step"), "{}", told(&output));
     // Goes on for at least ten steps, with two ranks, and then with one.
     let stopped = newest(&out);
     let epochs = "--set=epochs=500";
@@ -223,8 +240,8 @@ fn a_rank_that_dies_ends_the_job_and_the_checkpoints_are_whole() {
 fn a_run_that_diverges_stops_all_ranks_with_one_message() {
     let runs = Runs::new();
     let out = runs.path("diverged");
-    let output =
-        train(3, &out, &["--set=optimizer=sgd", "--set=optimizer.lr=1e6"]).output().unwrap();
+    let settings = ["--set=optimizer=sgd", "--set=optimizer.lr=1e6"];
+    let output = output(&mut train(3, &out, &settings));
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     assert_eq!(told(&output).matches("error:").count(), 1, "{}", told(&output));
 }
@@ -232,7 +249,7 @@ fn a_run_that_diverges_stops_all_ranks_with_one_message() {
 #[test]
 fn what_cannot_be_read_is_said_once() {
     let runs = Runs::new();
-    let output = train(2, &runs.path("x"), &["--set=optimizer.lrr=1"]).output().unwrap();
+    let output = output(&mut train(2, &runs.path("x"), &["--set=optimizer.lrr=1"]));
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(told(&output).matches("error:").count(), 1, "{}", told(&output));
     assert!(told(&output).contains("lrr"));
@@ -250,7 +267,7 @@ fn times_are_told_on_request() {
     assert!(times[1]["compute"].as_f64().unwrap() > 0.0 && times[1]["steps"] == 40);
 }
 
-/// As if another MPI's launcher had started it: each process then believes to be alone.
+/// As if another MPI's launcher had started it: each process then believes itself to be alone.
 #[test]
 fn a_launcher_of_another_mpi_is_noticed() {
     let runs = Runs::new();

@@ -9,16 +9,25 @@ pub struct Launch {
     pub by: &'static str,
     /// How many processes it started.
     pub size: usize,
+    /// Which of them this is, if it says so.
+    pub rank: Option<usize>,
     /// How many of them on this machine, if it says so.
     pub here: Option<usize>,
 }
 
-/// A launcher, and the variables in which it says how many processes there are in all, and here.
-const LAUNCHERS: [(&str, &str, &str); 4] = [
-    ("Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("MPICH's mpiexec", "PMI_SIZE", "MPI_LOCALNRANKS"),
-    ("MVAPICH's mpirun", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ("Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"),
+/// A launcher, and the variables in which it says how many processes there are, which this one is, and
+/// how many there are here.
+const LAUNCHERS: [(&str, [&str; 3]); 4] = [
+    (
+        "Open MPI's mpirun",
+        ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
+    ),
+    ("MPICH's mpiexec", ["PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"]),
+    (
+        "MVAPICH's mpirun",
+        ["MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
+    ),
+    ("Slurm's srun", ["SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_NTASKS_PER_NODE"]),
 ];
 
 impl Launch {
@@ -28,10 +37,11 @@ impl Launch {
     }
 
     fn from(variable: impl Fn(&str) -> Option<String>) -> Option<Launch> {
-        let number = |name: &str| variable(name)?.trim().parse::<usize>().ok().filter(|n| *n > 0);
-        LAUNCHERS.iter().find_map(|(by, size, here)| {
-            let size = number(size)?;
-            Some(Launch { by, size, here: number(here) })
+        let number = |name: &str| variable(name)?.trim().parse::<usize>().ok();
+        LAUNCHERS.iter().find_map(|(by, [size, rank, here])| {
+            let size = number(size).filter(|size| *size > 0)?;
+            let here = number(here).filter(|here| *here > 0);
+            Some(Launch { by, size, rank: number(rank), here })
         })
     }
 
@@ -64,7 +74,7 @@ mod tests {
 
     #[test]
     fn processes_on_a_machine_divide_its_cores() {
-        let launch = Launch { by: "", size: 8, here: Some(4) };
+        let launch = Launch { by: "", size: 8, rank: None, here: Some(4) };
         assert_eq!((launch.threads(16, 16), launch.threads(2, 2)), (4, 1));
         // Bound to two cores by the launcher, or to half of them all.
         assert_eq!((launch.threads(2, 16), launch.threads(8, 16)), (2, 4));

@@ -133,6 +133,23 @@ fn pieces_are_the_gradient_bit_for_bit() {
     assert!(firsts.len() > 1 && firsts.last() == Some(&0), "{firsts:?}");
 }
 
+/// One member has more than a network computes at once, the other has not.
+#[test]
+fn pieces_are_the_same_for_parts_of_any_size() {
+    let indices: Vec<u32> = (0..2_049).map(|i| i * 7 % 100).collect();
+    let theta = classifier().initial(1, 0).to_vec();
+    let of = |model: &mut dyn Potential<f32>| {
+        let mut gradient = vec![0.0; theta.len()];
+        model.loss_gradient(&theta, &Batch::of(&indices).seeded(1, 0), &mut gradient).unwrap();
+        gradient
+    };
+    let whole = of(&mut classifier());
+    let both = Threads::run(2, |team| {
+        of(&mut Shared::new(classifier(), team, Summing::Overlapped).unwrap())
+    });
+    assert!(worst(&both[0], &whole) < ROUNDING && both[0] == both[1]);
+}
+
 /// A whole run: the same bits for any number of members with sums in a fixed order, and only then.
 #[test]
 fn a_trajectory_does_not_depend_on_the_number_of_members() {

@@ -48,10 +48,15 @@ impl Patience {
         Patience { since, start }
     }
 
-    /// Waits for others in `wait`.
-    pub fn during<T>(&self, wait: impl FnOnce() -> T) -> T {
+    /// A wait begins.
+    pub fn begin(&self) {
         let now = self.start.elapsed().as_millis() as u64;
         self.since.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// Waits for others in `wait`.
+    pub fn during<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.begin();
         let value = wait();
         self.since.store(0, Ordering::Relaxed);
         value
@@ -59,10 +64,18 @@ impl Patience {
 }
 
 /// Ends all processes of the job that can be reached, and this one in any case.
+///
+/// It may be called while another thread waits within MPI, which the standard does not allow at the level
+/// of threading that is asked for. Open MPI ends the job nevertheless; if an MPI does not, the process
+/// ends by itself.
 pub fn end(code: u8) -> ! {
-    // The orderly way may itself wait for somebody who does not answer.
+    // The orderly way may itself wait for somebody who does not answer, and so may the next best.
     let _ = thread::Builder::new().spawn(move || {
         thread::sleep(GRACE);
+        let _ = thread::Builder::new().spawn(|| {
+            thread::sleep(GRACE);
+            std::process::abort()
+        });
         std::process::exit(i32::from(code))
     });
     SimpleCommunicator::world().abort(i32::from(code))

@@ -9,7 +9,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Equivalence, Root};
 use mpi::{Count, Threading};
 use santa_distributed::Launch;
-use santa_distributed::error::{Error, Result};
+use santa_distributed::error::Result;
 use santa_distributed::team::{Making, Team};
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub enum JoinError {
     /// The launcher and the library are not of the same MPI.
     #[error(
         "{by} started {expected} processes, but this program's MPI ({library}) sees {found}: they do not \
-         belong together; start it with the `mpirun` of the MPI that it was built with, or build it again \
-         with the `mpicc` of this one in the PATH"
+         belong together; start it with the `mpirun` of the MPI that it was built with (under Slurm, with \
+         `srun --mpi=pmix`), or build it again with the `mpicc` of this one in the PATH"
     )]
     OtherMpi {
         /// The launcher.
@@ -139,28 +139,50 @@ fn somewhere(len: usize) -> Vec<u8> {
     vec![0; len.max(1)]
 }
 
-/// Lengths as MPI wants them, and where each message begins.
-fn layout(lengths: &[u64]) -> Result<(Vec<Count>, Vec<Count>, usize)> {
-    let (mut counts, mut starts, mut total) = (Vec::new(), Vec::new(), 0u64);
-    let count = |length: u64| {
-        Count::try_from(length).map_err(|_| Error::Setting {
-            field: "message".into(),
-            value: format!("{length} bytes"),
-            allowed: "MPI counts up to 2^31 of them".into(),
-        })
-    };
-    for length in lengths {
-        starts.push(count(total)?);
-        counts.push(count(*length)?);
-        total += length;
-    }
-    Ok((counts, starts, count(total)? as usize))
+/// The parts of some messages that go in one round, as MPI wants them: how long each is, and where it
+/// begins among the others.
+struct Round {
+    counts: Vec<Count>,
+    starts: Vec<Count>,
 }
 
-fn divide(all: &[u8], counts: &[Count], starts: &[Count]) -> Vec<Vec<u8>> {
-    let ranges =
-        counts.iter().zip(starts).map(|(n, first)| *first as usize..(*first + *n) as usize);
-    ranges.map(|range| all[range].to_vec()).collect()
+impl Round {
+    /// The part from `first` on, of at most `most` bytes, of messages of these lengths.
+    fn new(lengths: &[u64], first: u64, most: u64) -> Self {
+        let part = |length: &u64| length.saturating_sub(first).min(most) as Count;
+        let counts: Vec<Count> = lengths.iter().map(part).collect();
+        let mut total = 0;
+        let starts = counts.iter().map(|count| {
+            total += count;
+            total - count
+        });
+        Round { starts: starts.collect(), counts }
+    }
+
+    /// How many bytes there are in all.
+    fn len(&self) -> usize {
+        self.counts.iter().map(|count| *count as usize).sum()
+    }
+
+    /// Adds the parts to what is known of each message.
+    fn append(&self, parts: &[u8], messages: &mut [Vec<u8>]) {
+        for ((count, start), message) in self.counts.iter().zip(&self.starts).zip(messages) {
+            message.extend_from_slice(&parts[*start as usize..][..*count as usize]);
+        }
+    }
+}
+
+/// The part of a message that goes in a round.
+fn part_of(message: &[u8], first: u64, most: u64) -> &[u8] {
+    let len = message.len();
+    &message[len.min(first as usize)..len.min((first + most) as usize)]
+}
+
+impl Drop for World {
+    /// Leaving waits for the others, too.
+    fn drop(&mut self) {
+        self.patience.begin();
+    }
 }
 
 impl Team for World {
@@ -195,27 +217,49 @@ impl Team for World {
         let mut lengths = vec![0u64; self.size()];
         let mine = message.len() as u64;
         self.patience.during(|| self.comm.all_gather_into(&mine, &mut lengths[..]));
-        let (counts, starts, total) = layout(&lengths)?;
-        let message = if message.is_empty() { &NOTHING[..0] } else { message };
-        let mut all = somewhere(total);
-        let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
-        self.patience.during(|| self.comm.all_gather_varcount_into(message, &mut parts));
-        Ok(divide(&all, &counts, &starts))
+        let mut all = vec![Vec::new(); self.size()];
+        let most = (CHUNK / self.size()) as u64;
+        let longest = lengths.iter().copied().max().unwrap_or_default();
+        for first in (0..longest).step_by(most as usize) {
+            let round = Round::new(&lengths, first, most);
+            let part = part_of(message, first, most);
+            let part = if part.is_empty() { &NOTHING[..0] } else { part };
+            let mut parts = somewhere(round.len());
+            let mut received =
+                PartitionMut::new(&mut parts[..], &round.counts[..], &round.starts[..]);
+            self.patience.during(|| self.comm.all_gather_varcount_into(part, &mut received));
+            round.append(&parts, &mut all);
+        }
+        Ok(all)
     }
 
     fn exchange(&self, messages: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
         let sent: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
-        let mut received = vec![0u64; self.size()];
-        self.patience.during(|| self.comm.all_to_all_into(&sent[..], &mut received[..]));
-        let mut out = messages.concat();
-        out.push(0);
-        let (counts, starts, _) = layout(&sent)?;
-        let outgoing = Partition::new(&out[..], &counts[..], &starts[..]);
-        let (counts, starts, total) = layout(&received)?;
-        let mut all = somewhere(total);
-        let mut incoming = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
-        self.patience.during(|| self.comm.all_to_all_varcount_into(&outgoing, &mut incoming));
-        Ok(divide(&all, &counts, &starts))
+        let mut coming = vec![0u64; self.size()];
+        self.patience.during(|| self.comm.all_to_all_into(&sent[..], &mut coming[..]));
+        // As many rounds as the longest message of all takes.
+        let mut longest = vec![0u64; self.size()];
+        let mine = sent.iter().copied().max().unwrap_or_default();
+        self.patience.during(|| self.comm.all_gather_into(&mine, &mut longest[..]));
+        let longest = longest.iter().copied().max().unwrap_or_default();
+        let mut all = vec![Vec::new(); self.size()];
+        let most = (CHUNK / self.size()) as u64;
+        for first in (0..longest).step_by(most as usize) {
+            let mut out = somewhere(0);
+            out.clear();
+            messages
+                .iter()
+                .for_each(|message| out.extend_from_slice(part_of(message, first, most)));
+            let away = Round::new(&sent, first, most);
+            let here = Round::new(&coming, first, most);
+            let mut parts = somewhere(here.len());
+            let outgoing = Partition::new(&out[..], &away.counts[..], &away.starts[..]);
+            let mut incoming =
+                PartitionMut::new(&mut parts[..], &here.counts[..], &here.starts[..]);
+            self.patience.during(|| self.comm.all_to_all_varcount_into(&outgoing, &mut incoming));
+            here.append(&parts, &mut all);
+        }
+        Ok(all)
     }
 
     fn broadcast(&self, root: usize, message: &mut Vec<u8>) -> Result<()> {

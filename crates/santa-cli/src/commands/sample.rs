@@ -21,8 +21,11 @@ use std::path::{Path, PathBuf};
 /// The seed by default.
 const SEED: u64 = 42;
 
+/// Seconds to wait for other processes, which answer at the end of each stage of the warm-up.
+const PATIENCE: f64 = 3600.0;
+
 pub fn run(args: &Sample, global: &Global, console: &Console) -> Result<()> {
-    let ranks = Ranks::join(&args.ranks)?;
+    let ranks = Ranks::join(&args.ranks, PATIENCE)?;
     let console = ranks.console(console);
     let outcome = sample(args, global, &console, ranks.team());
     ranks.leave(outcome, &console)

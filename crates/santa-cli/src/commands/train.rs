@@ -9,14 +9,17 @@ use crate::failure::{Failure, Kind, Result};
 use crate::interrupt;
 use crate::ranks::Ranks;
 use crate::run::record::Summary;
-use crate::run::stored::{StoredRun, file, read_json};
-use crate::train::{Display, Ended, Existing, Plan, RankTime, Together, execute_together};
+use crate::run::stored::StoredRun;
+use crate::train::{Display, Ended, Existing, Plan, Together, execute_together};
 use santa_distributed::{Summing, Team};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+/// Seconds to wait for other processes, which answer at every step.
+const PATIENCE: f64 = 60.0;
+
 pub fn run(args: &Train, global: &Global, console: &Console) -> Result<()> {
-    let ranks = Ranks::join(&args.ranks)?;
+    let ranks = Ranks::join(&args.ranks, PATIENCE)?;
     let console = ranks.console(console);
     let outcome = train(args, global, &console, ranks.team());
     ranks.leave(outcome, &console)
@@ -31,9 +34,6 @@ fn train(args: &Train, global: &Global, console: &Console, team: &dyn Team) -> R
     let existing = if args.resume { Existing::Resume } else { Existing::Refuse };
     let mut display = Display::new(*console, &Display::bars(console)).naming(&plan.folder);
     let ended = execute_together(&plan, &library, existing, &mut display, &together)?;
-    if args.timing && together.leads() {
-        show_times(&plan.folder, console)?;
-    }
     match ended {
         Ended::Done(summary) => show(&plan.folder, &summary, console),
         Ended::Interrupted { step } => Err(interrupted(args, step)),
@@ -46,26 +46,6 @@ fn summing(args: &Train) -> Summing {
         (None, true) => Summing::Overlapped,
         (None, false) => Summing::Once,
     }
-}
-
-/// Milliseconds of a step, process by process.
-fn show_times(folder: &Path, console: &Console) -> Result<()> {
-    let times: Vec<RankTime> = read_json(&folder.join(file::TIMING))?;
-    let columns = ["rank", "host", "steps", "compute ms", "wait ms", "communicate ms"];
-    let mut text = table::Table::new(columns.map(String::from));
-    for time in times {
-        let a_step = |seconds: f64| format!("{:.3}", 1e3 * seconds / time.steps.max(1) as f64);
-        text.row([
-            time.rank.to_string(),
-            time.host.clone(),
-            time.steps.to_string(),
-            a_step(time.compute),
-            a_step(time.wait),
-            a_step(time.communicate),
-        ]);
-    }
-    console.note(format_args!("{text}"));
-    Ok(())
 }
 
 fn plan(args: &Train) -> Result<Plan> {

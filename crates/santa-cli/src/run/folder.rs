@@ -108,7 +108,7 @@ impl RunFolder {
         Ok(RunFolder { path: path.to_path_buf(), metrics: Some(metrics), _lock: Some(lock) })
     }
 
-    /// The folder of a run that another process writes: here nothing is read nor written.
+    /// The folder of a run that another process writes: here it is neither read nor written.
     pub fn of_another(path: &Path) -> Self {
         RunFolder { path: path.to_path_buf(), metrics: None, _lock: None }
     }

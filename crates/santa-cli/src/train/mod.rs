@@ -318,6 +318,8 @@ fn run<F: Scalar + Number, M: Model<F>>(
         watch.detail(&format!("{} processes", team.size()));
     }
     let ended = trainer.run(&mut Log { folder: &mut folder, events }, watch)?;
+    // Nobody ends before rank 0 has written everything.
+    team.wait()?;
     if let Some((_, newest)) = folder.checkpoints()?.pop() {
         watch.detail(&format!("the newest checkpoint is {}", newest.display()));
     }
@@ -325,6 +327,7 @@ fn run<F: Scalar + Number, M: Model<F>>(
         let times = together.times(&trainer.model().timing())?;
         if together.leads() {
             write_json(&plan.folder.join(file::TIMING), &times)?;
+            watch.note(&together.table(&times));
         }
     }
     Ok(ended)

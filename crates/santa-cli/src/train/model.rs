@@ -53,9 +53,19 @@ pub trait Model<F: Scalar>: Potential<F> {
     fn interruption(&self) -> Box<dyn Fn() -> bool> {
         Box::new(interrupt::requested)
     }
-    /// The predictions for a member's share of a part, in the order of the part, and how good they are;
-    /// none if predictions cannot be made in shares.
-    fn try_share(&mut self, _theta: &[F], _part: Part, _share: Share) -> Result<Option<Tried<F>>> {
+    /// The predictions for a share of a part, in the order of the part; none if they cannot be made in
+    /// shares.
+    fn predictions(&mut self, _theta: &[F], _part: Part, _share: Share) -> Result<Option<Vec<F>>> {
+        Ok(None)
+    }
+    /// The sum of negative log-likelihoods over a share, and its number of steps, where that says more
+    /// than rounded predictions do.
+    fn nll_of_share(
+        &mut self,
+        _theta: &[F],
+        _part: Part,
+        _share: Share,
+    ) -> Result<Option<[f64; 2]>> {
         Ok(None)
     }
     /// Takes the predictions of all shares into an average.
@@ -71,17 +81,6 @@ pub struct Share {
     pub rank: usize,
     /// Of how many.
     pub size: usize,
-}
-
-/// Predictions for a share.
-#[derive(Clone, Debug)]
-pub struct Tried<F> {
-    /// One after the other.
-    pub predictions: Vec<F>,
-    /// Means over the share.
-    pub score: Score,
-    /// How much it counts beside those of other shares.
-    pub weight: f64,
 }
 
 /// A model with the data that it is tried on. (It has its training data itself.)
@@ -222,19 +221,15 @@ impl<F: Scalar> Model<F> for ImageModel<F> {
         let examples = self.examples(part).ok()?;
         calibrate(&average.probabilities(pooling)?, examples.labels())
     }
-    fn try_share(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<Tried<F>>> {
+    fn predictions(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<Vec<F>>> {
         let all = self.examples(part)?;
         let select = |all: &Examples, range: Range<usize>| {
             all.select(&(range.start as u32..range.end as u32).collect::<Vec<_>>())
         };
-        let Some(examples) = self.share(&all, part, share, all.len(), select)? else {
-            let score = Score { nll: 0.0, error: Some(0.0) };
-            return Ok(Some(Tried { predictions: Vec::new(), score, weight: 0.0 }));
-        };
-        let evaluation = self.model.evaluate(theta, &examples)?;
-        let score = Score { nll: evaluation.nll, error: Some(evaluation.error) };
-        let predictions = self.model.log_probabilities(theta, &examples)?;
-        Ok(Some(Tried { predictions, score, weight: examples.len() as f64 }))
+        match self.share(&all, part, share, all.len(), select)? {
+            Some(examples) => Ok(Some(self.model.log_probabilities(theta, &examples)?)),
+            None => Ok(Some(Vec::new())),
+        }
     }
     fn push(&self, predictions: &[F], average: &mut Average) -> Result<()> {
         average.push_log(predictions)
@@ -282,15 +277,19 @@ impl<F: Scalar> Model<F> for MusicModel<F> {
     fn calibration(&self, _: &Average, _: Part, _: Pooling) -> Option<Calibration> {
         None
     }
-    fn try_share(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<Tried<F>>> {
+    fn predictions(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<Vec<F>>> {
+        let all = self.rolls(part)?;
+        match self.share(&all, part, share, all.len(), PianoRolls::select)? {
+            Some(rolls) => Ok(Some(self.model.probabilities(theta, &rolls)?)),
+            None => Ok(Some(Vec::new())),
+        }
+    }
+    fn nll_of_share(&mut self, theta: &[F], part: Part, share: Share) -> Result<Option<[f64; 2]>> {
         let all = self.rolls(part)?;
         let Some(rolls) = self.share(&all, part, share, all.len(), PianoRolls::select)? else {
-            let score = Score { nll: 0.0, error: None };
-            return Ok(Some(Tried { predictions: Vec::new(), score, weight: 0.0 }));
+            return Ok(Some([0.0; 2]));
         };
-        let score = Score { nll: self.model.nll(theta, &rolls)?.per_step(), error: None };
-        let predictions = self.model.probabilities(theta, &rolls)?;
-        Ok(Some(Tried { predictions, score, weight: rolls.steps() as f64 }))
+        Ok(Some([self.model.nll(theta, &rolls)?.sum, rolls.steps() as f64]))
     }
     fn push(&self, predictions: &[F], average: &mut Average) -> Result<()> {
         average.push(predictions)

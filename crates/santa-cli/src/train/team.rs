@@ -5,8 +5,9 @@
 //! numbers and come to the same decisions. One of them, rank 0, reads and writes the folder of the run.
 
 use super::average::Average;
-use super::model::{Model, Share, Tried};
+use super::model::{Model, Share};
 use crate::args::Part;
+use crate::commands::table::Table;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::run::record::{Calibration, Score};
@@ -126,6 +127,25 @@ impl Together<'_> {
         let all = self.team.gather(&serde_json::to_vec(&mine).map_err(Failure::system)?)?;
         all.iter().map(|one| serde_json::from_slice(one).map_err(Failure::system)).collect()
     }
+
+    /// Milliseconds of a step, process by process, as a table.
+    pub fn table(&self, times: &[RankTime]) -> String {
+        let columns = ["rank", "host", "steps", "compute ms", "wait ms", "communicate ms"];
+        let mut text = Table::new(columns.map(String::from));
+        for time in times {
+            let a_step = |seconds: f64| format!("{:.3}", 1e3 * seconds / time.steps.max(1) as f64);
+            text.row([
+                time.rank.to_string(),
+                time.host.clone(),
+                time.steps.to_string(),
+                a_step(time.compute),
+                // Only where all wait for each other before they sum.
+                if self.summing == Summing::Once { a_step(time.wait) } else { "-".into() },
+                a_step(time.communicate),
+            ]);
+        }
+        text.to_string()
+    }
 }
 
 /// A number that depends on every bit of the parameters (FNV-1a).
@@ -135,29 +155,26 @@ fn fingerprint<F: Number>(theta: &[F]) -> u64 {
     theta.iter().fold(BASIS, |hash, x| (hash ^ x.to_f64().to_bits()).wrapping_mul(PRIME))
 }
 
-/// The shares of all processes.
-struct All<F> {
-    predictions: Vec<F>,
-    score: Score,
+/// What all processes know, for the parts that they compute together.
+fn together<'t, F: Number, M: Model<F>>(
+    shared: &Shared<F, M, &'t dyn Team>,
+) -> (Together<'t>, Share) {
+    let team = *shared.team();
+    let share = Share { rank: team.rank(), size: team.size() };
+    (Together { team, ..Together::alone() }, share)
 }
 
-/// Predicts in shares; none if the model cannot.
-fn try_all<F: Scalar + Number, M: Model<F>>(
+/// The predictions of all processes, made in shares; none if the model cannot.
+fn gathered<F: Scalar + Number, M: Model<F>>(
     shared: &mut Shared<F, M, &dyn Team>,
     theta: &[F],
     part: Part,
-) -> Result<Option<All<F>>> {
-    let team = *shared.team();
-    let share = Share { rank: team.rank(), size: team.size() };
-    let mine = shared.potential_mut().try_share(theta, part, share)?;
-    let Some(Tried { predictions, score, weight }) = mine else { return Ok(None) };
-    let mut sums = [weight, weight * score.nll, weight * score.error.unwrap_or_default()];
-    team.sum_f64(&mut sums)?;
-    let [weight, nll, error] = sums;
-    let score = Score { nll: nll / weight, error: score.error.map(|_| error / weight) };
-    let gathered = team.gather(bytemuck::cast_slice(&predictions))?;
-    let bytes = gathered.concat();
-    Ok(Some(All { predictions: bytemuck::pod_collect_to_vec(&bytes), score }))
+) -> Result<Option<Vec<F>>> {
+    let (together, share) = together(shared);
+    let mine = together.agreed(shared.potential_mut().predictions(theta, part, share))?;
+    let Some(mine) = mine else { return Ok(None) };
+    let all = together.team.gather(bytemuck::cast_slice(&mine))?;
+    Ok(Some(bytemuck::pod_collect_to_vec(&all.concat())))
 }
 
 impl<F: Scalar + Number, M: Model<F>> Model<F> for Shared<F, M, &dyn Team> {
@@ -165,17 +182,25 @@ impl<F: Scalar + Number, M: Model<F>> Model<F> for Shared<F, M, &dyn Team> {
         self.potential().has(part)
     }
     fn score(&mut self, theta: &[F], part: Part) -> Result<Score> {
-        let team = *self.team();
-        if team.size() > 1 {
-            let together = Together { team, summing: Summing::Once, timing: false };
-            let remedy = "a fault of a machine, or programs that are not the same: use `--ordered`, and \
-                          one build on all machines";
-            together.same("set of parameters", &fingerprint(theta).to_le_bytes(), remedy)?;
-            if let Some(all) = try_all(self, theta, part)? {
-                return Ok(all.score);
-            }
+        if self.is_alone() {
+            return self.potential_mut().score(theta, part);
         }
-        self.potential_mut().score(theta, part)
+        let (together, share) = together(self);
+        let remedy =
+            "a fault of a machine, or programs that are not the same: use one build on all of them";
+        together.same("set of parameters", &fingerprint(theta).to_le_bytes(), remedy)?;
+        let nll = self.potential_mut().nll_of_share(theta, part, share);
+        if let Some(mut sums) = together.agreed(nll)? {
+            together.team.sum_f64(&mut sums)?;
+            return Ok(Score { nll: sums[0] / sums[1], error: None });
+        }
+        // From everybody's predictions, so that it does not depend on how they were divided.
+        let Some(predictions) = gathered(self, theta, part)? else {
+            return self.potential_mut().score(theta, part);
+        };
+        let mut single = self.potential().average(part)?;
+        self.potential().push(&predictions, &mut single)?;
+        self.potential().score_average(&single, part, Pooling::default())
     }
     fn ignorance(&self) -> f64 {
         self.potential().ignorance()
@@ -184,10 +209,10 @@ impl<F: Scalar + Number, M: Model<F>> Model<F> for Shared<F, M, &dyn Team> {
         self.potential().average(part)
     }
     fn add(&mut self, theta: &[F], part: Part, average: &mut Average) -> Result<()> {
-        if self.team().size() > 1
-            && let Some(all) = try_all(self, theta, part)?
+        if !self.is_alone()
+            && let Some(predictions) = gathered(self, theta, part)?
         {
-            return self.potential().push(&all.predictions, average);
+            return self.potential().push(&predictions, average);
         }
         self.potential_mut().add(theta, part, average)
     }
@@ -198,10 +223,10 @@ impl<F: Scalar + Number, M: Model<F>> Model<F> for Shared<F, M, &dyn Team> {
         part: Part,
         average: &mut Average,
     ) -> Result<()> {
-        if self.team().size() > 1
-            && let Some(all) = try_all(self, theta, part)?
+        if !self.is_alone()
+            && let Some(predictions) = gathered(self, theta, part)?
         {
-            return self.potential().push(&all.predictions, average);
+            return self.potential().push(&predictions, average);
         }
         self.potential_mut().add_kept(theta, step, part, average)
     }

@@ -18,6 +18,8 @@ pub trait Watch: Send {
     fn evaluated(&mut self, evaluation: &Evaluation);
     /// Something to know.
     fn warn(&mut self, text: &str);
+    /// Something that was asked for.
+    fn note(&mut self, _: &str) {}
     /// Something for those who want to know all.
     fn detail(&mut self, _: &str) {}
     /// The run is over; the summary if it is done.
@@ -253,6 +255,10 @@ impl Watch for Display {
             "" => self.console.warning(text),
             label => self.console.warning(format_args!("{label}: {text}")),
         });
+    }
+
+    fn note(&mut self, text: &str) {
+        self.say(text);
     }
 
     fn detail(&mut self, text: &str) {

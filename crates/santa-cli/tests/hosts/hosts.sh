@@ -69,6 +69,11 @@ cut_off() {
         [[ $(newest "$folder/cut" 2>/dev/null) != "$before" ]] && break
         sleep 0.05
     done
+    if [[ $(newest "$folder/cut" 2>/dev/null) == "$before" ]] || ! launcher_is_there $job; then
+        cat "$folder/cut.err"
+        echo "it did not run when it was to be cut off" >&2
+        exit 1
+    fi
     ip link set "v$$-2" down
     local began=$SECONDS
     while $1 "$job"; do

@@ -263,7 +263,7 @@ fn fingerprints<F: Number, P: Potential<F>>(
         batches.sampling()
     );
     [
-        ("setting", of(&|h| settings.hash(h))),
+        ("rhythm, algorithm, clipping, rate or batch", of(&|h| settings.hash(h))),
         ("seed or chain", of(&|h| (stepper.seed(), stepper.chain()).hash(h))),
         ("step", of(&|h| (stepper.steps(), batches.position()).hash(h))),
         (

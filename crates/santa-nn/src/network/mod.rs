@@ -155,7 +155,8 @@ impl<F: Scalar> Network<F> {
     }
 
     /// The same, with the gradient handed over in pieces from the last layer to the first: each as soon as
-    /// it is known, and none much smaller than [`LEAST_PIECE`].
+    /// it is known, and none much smaller than [`LEAST_PIECE`]. They are the same for any number of
+    /// examples.
     pub(crate) fn gradient_in_pieces<'g>(
         &mut self,
         theta: &[F],
@@ -165,13 +166,15 @@ impl<F: Scalar> Network<F> {
         ready: &mut dyn FnMut(usize, &'g mut [F]),
     ) -> f64 {
         let total = examples.len();
-        if total > AT_ONCE {
-            let loss = self.gradient_of(theta, examples, pass, gradient);
-            ready(0, gradient);
-            return loss;
-        }
-        self.prepare(theta, true);
-        let loss = self.passes(theta, examples, 0..total, pass, true);
+        // More are summed in the whole gradient, group by group, before the first piece is complete.
+        let early = total <= AT_ONCE;
+        let loss = match early {
+            true => {
+                self.prepare(theta, true);
+                self.passes(theta, examples, 0..total, pass, true) / total as f64
+            }
+            false => self.gradient_of(theta, examples, pass, gradient),
+        };
         let (mut rest, mut end) = (gradient, self.layers.len());
         for layer in (0..self.layers.len()).rev() {
             let first = self.layers[layer].parameters.start;
@@ -179,12 +182,14 @@ impl<F: Scalar> Network<F> {
             if layer == 0 || long {
                 let first = if layer == 0 { 0 } else { first };
                 let (before, piece) = rest.split_at_mut(first);
-                self.gradient_of_layers(layer..end, total, piece);
+                if early {
+                    self.gradient_of_layers(layer..end, total, piece);
+                }
                 ready(first, piece);
                 (rest, end) = (before, layer);
             }
         }
-        loss / total as f64
+        loss
     }
 
     /// The mean loss over the examples as a training pass sees it (with dropout), without a gradient.

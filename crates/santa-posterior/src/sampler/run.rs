@@ -104,7 +104,9 @@ fn about<F: Real, P: Potential<F>, R: Recorder<F, P>>(
         return Err(Error::setting("chains", settings.chains, allowed));
     }
     if members.len() != together.chains().len() {
-        let allowed = format!("{} members were handed over", members.len());
+        let (given, due) = (members.len(), together.chains().len());
+        let allowed =
+            format!("{due} of them are this process's, and {given} members were handed over");
         return Err(Error::setting("chains", settings.chains, allowed));
     }
     // Nobody waits for a warm-up to learn that the plan is impossible.
@@ -190,6 +192,8 @@ fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
                 // What was drawn well is kept; the first error is the one to tell.
                 let first = together.chains().start as usize;
                 let _ = parallel::each(drawing, |i, one| one.flush(store, first + i));
+                // By everybody: an error may end all processes at once.
+                let _ = together.alike("error", Ok(Vec::new()));
                 return Err(error);
             }
         };
