@@ -156,7 +156,7 @@ fn fingerprint<F: Number>(theta: &[F]) -> u64 {
 }
 
 /// What all processes know, for the parts that they compute together.
-fn together<'t, F: Number, M: Model<F>>(
+fn together<'t, F: Scalar + Number, M: Model<F>>(
     shared: &Shared<F, M, &'t dyn Team>,
 ) -> (Together<'t>, Share) {
     let team = *shared.team();
