@@ -28,7 +28,8 @@ use std::process::Command;
 use words::commands;
 
 /// What may stand beside `santa` in a block of commands.
-const OTHERS: [&str; 6] = ["cargo", "cd", "export", "man", "mdbook", "tensorboard"];
+const OTHERS: [&str; 10] =
+    ["[", "apt-get", "cargo", "cd", "export", "man", "mdbook", "module", "scontrol", "tensorboard"];
 
 #[test]
 fn every_experiment_resolves() {
@@ -69,7 +70,7 @@ fn every_command_parses() {
                 if words[0] == "santa" {
                     parses(&words, &place);
                     count += 1;
-                } else if let Some(args) = through_cargo(&words) {
+                } else if let Some(args) = through_cargo(&words).or_else(|| launched(&words)) {
                     parses(&args, &place);
                     count += 1;
                 } else {
@@ -87,6 +88,13 @@ fn through_cargo(words: &[String]) -> Option<Vec<String>> {
     let example = words.iter().any(|word| word == "--example");
     let args = words.iter().position(|word| word == "--").filter(|_| runs && !example)?;
     Some(["santa".to_string()].into_iter().chain(words[args + 1..].iter().cloned()).collect())
+}
+
+/// `mpirun -n 2 santa quickstart` is several of `santa quickstart`.
+fn launched(words: &[String]) -> Option<Vec<String>> {
+    let launcher = ["mpirun", "srun"].contains(&words[0].as_str());
+    let santa = words.iter().position(|word| word == "santa").filter(|_| launcher)?;
+    Some(words[santa..].to_vec())
 }
 
 fn parses(words: &[String], place: &str) {
