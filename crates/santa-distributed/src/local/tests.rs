@@ -308,7 +308,7 @@ fn what_members_do_not_share_is_refused_by_all_with_the_rank() {
     let cases: [(&str, Start); 3] = [
         ("seed", |rank| (rank as u64 / 2, 0.0, 0.1)),
         ("start", |rank| (1, rank as f64, 0.1)),
-        ("setting", |rank| (1, 0.0, 0.1 + rank as f64)),
+        ("algorithm", |rank| (1, 0.0, 0.1 + rank as f64)),
     ];
     for (what, case) in cases {
         let outcomes = Threads::run(3, |team| {
