@@ -193,10 +193,12 @@ impl Team for World {
         self.comm.size() as usize
     }
     fn sum_f32(&self, values: &mut [f32]) -> Result<()> {
-        self.sum_into_f32(&values.to_vec(), values)
+        let mine = values.to_vec();
+        self.sum_into_f32(&mine, values)
     }
     fn sum_f64(&self, values: &mut [f64]) -> Result<()> {
-        self.sum_into_f64(&values.to_vec(), values)
+        let mine = values.to_vec();
+        self.sum_into_f64(&mine, values)
     }
     fn sum_into_f32(&self, values: &[f32], sum: &mut [f32]) -> Result<()> {
         self.all_reduce(values, sum);
