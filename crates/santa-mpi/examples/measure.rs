@@ -3,11 +3,10 @@
 //!
 //! ```sh
 //! cargo build --release -p santa-mpi --example measure
-//! mpirun -n 1 target/release/examples/measure results/mpi/measured.json
 //! mpirun -n 2 target/release/examples/measure results/mpi/measured.json
 //! ```
 //!
-//! Adds what it measures to the file. One thread in each process; data are made up.
+//! One thread in each process; data are made up.
 
 use santa::noise::{Purpose, Stream};
 use santa::{Batch, Potential, Prior, Santa, Stepper};
@@ -62,14 +61,15 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// The times of a step of one model.
+/// The times of a step of one model: of one rank alone, and of all together, in turns, so that both meet
+/// the same machine.
 fn step<P: Potential<f32>>(
     world: &World,
     name: &str,
     batch: usize,
     theta: Vec<f32>,
     mut model: P,
-) -> Outcome<MeasuredStep> {
+) -> Outcome<[MeasuredStep; 2]> {
     let n = model.target().data_size().get() as usize;
     let indices = |step: usize| -> Vec<u32> {
         (0..batch).map(|i| ((step * batch + i * 7) % n) as u32).collect()
@@ -95,23 +95,33 @@ fn step<P: Potential<f32>>(
     }
     let mut stepper: Stepper<f32> = Santa::new(1e-4, 1_000_000).init(model.target(), 1)?;
     let mut shared = Shared::new(model, world, Summing::Once)?.measuring(true);
-    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    let (mut alone, mut times) = (Vec::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for s in 0..STEPS {
         let indices = indices(s);
         let batch = Batch::of(&indices).seeded(1, 0).at_step(s as u64 + 1);
+        let started = Instant::now();
+        if world.rank() == 0 {
+            shared.potential_mut().loss_gradient(&theta, &batch, &mut gradient)?;
+        }
+        let computing = started.elapsed();
+        world.wait()?;
         let before = shared.timing();
         shared.loss_gradient(&theta, &batch, &mut gradient)?;
         let (after, started) = (shared.timing(), Instant::now());
         stepper.step(&mut theta, &gradient)?;
-        times[0].push((after.compute - before.compute + started.elapsed()).as_secs_f64());
+        let stepping = started.elapsed();
+        alone.push((computing + stepping).as_secs_f64());
+        times[0].push((after.compute - before.compute + stepping).as_secs_f64());
         times[1].push((after.wait - before.wait).as_secs_f64());
         times[2].push((after.communicate - before.communicate).as_secs_f64());
     }
     // The mean over the ranks, which differ in how long they wait.
     let mut times = times.map(median);
     world.sum_f64(&mut times)?;
+    let mut alone = [if world.rank() == 0 { median(alone) } else { 0.0 }];
+    world.sum_f64(&mut alone)?;
     let [compute_s, wait_s, communicate_s] = times.map(|time| time / world.size() as f64);
-    let measured = MeasuredStep {
+    let together = MeasuredStep {
         model: name.into(),
         ranks: world.size() as u64,
         batch: batch as u64,
@@ -121,16 +131,19 @@ fn step<P: Potential<f32>>(
         communicate_s,
         groups,
     };
+    let none = MeasuredStep { ranks: 1, wait_s: 0.0, communicate_s: 0.0, ..together.clone() };
+    let alone = MeasuredStep { compute_s: alone[0], ..none };
     if world.rank() == 0 {
         println!(
-            "{name}, {} ranks, batch {batch}: compute {:.3} ms, wait {:.3}, communicate {:.3}",
+            "{name}, batch {batch}: alone {:.3} ms; {} ranks: compute {:.3}, wait {:.3}, communicate {:.3}",
+            1e3 * alone.compute_s,
             world.size(),
             1e3 * compute_s,
             1e3 * wait_s,
             1e3 * communicate_s
         );
     }
-    Ok(measured)
+    Ok([alone, together])
 }
 
 fn all_reduce(world: &World, bytes: usize) -> Outcome<AllReduceTime> {
@@ -162,6 +175,9 @@ fn all_reduce(world: &World, bytes: usize) -> Outcome<AllReduceTime> {
 fn main() -> Outcome<()> {
     let world = World::join(Duration::from_secs(60))?;
     let path = std::env::args().nth(1).ok_or("say where to write: measure FILE")?;
+    if world.size() == 1 {
+        return Err("start it with `mpirun -n 2`, or more".into());
+    }
     let (images, music) = (images()?, music()?);
     let mut found = Measurements { steps: Vec::new(), all_reduce: Vec::new() };
     let classifiers = [
@@ -172,7 +188,7 @@ fn main() -> Outcome<()> {
         for batch in batches {
             let model = Classifier::new(&architecture, images.clone(), Prior::gaussian(1.0))?;
             let theta = model.initial(1, 0).to_vec();
-            found.steps.push(step(&world, name, batch, theta, model)?);
+            found.steps.extend(step(&world, name, batch, theta, model)?);
         }
     }
     for batch in [5, 10, 20] {
@@ -180,7 +196,7 @@ fn main() -> Outcome<()> {
         let (mean, prior) = (Normalisation::SequenceMean, Prior::gaussian(1.0));
         let model = SequenceModel::new(architecture, music.clone(), mean, prior)?;
         let theta = model.initial(1, 0).to_vec();
-        found.steps.push(step(&world, "GRU-200", batch, theta, model)?);
+        found.steps.extend(step(&world, "GRU-200", batch, theta, model)?);
     }
     if world.size() > 1 {
         for power in (2..=26).step_by(2) {
@@ -193,19 +209,9 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Adds to what is in a file; figures for as many ranks are replaced.
 fn write(path: &Path, found: Measurements) -> Outcome<()> {
-    let mut all = match std::fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str(&text)?,
-        Err(_) => Measurements { steps: Vec::new(), all_reduce: Vec::new() },
-    };
-    let ranks = found.steps[0].ranks;
-    all.steps.retain(|step| step.ranks != ranks);
-    all.all_reduce.retain(|sum| sum.ranks != ranks);
-    all.steps.extend(found.steps);
-    all.all_reduce.extend(found.all_reduce);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    Ok(std::fs::write(path, serde_json::to_string_pretty(&all)? + "\n")?)
+    Ok(std::fs::write(path, serde_json::to_string_pretty(&found)? + "\n")?)
 }
