@@ -16,11 +16,7 @@ impl Ranks {
         let Some(launch) = Launch::detect() else { return Ok(Ranks { team: Box::new(Solo) }) };
         match launched(&launch, args.patience.unwrap_or(patience)) {
             Ok(team) => Ok(Ranks { team }),
-            // All of them fail: one is enough to say so.
-            Err(failure) if launch.rank.is_some_and(|rank| rank > 0) => {
-                std::process::exit(failure.kind.code().into())
-            }
-            Err(failure) => Err(failure),
+            Err(failure) => Err(said_once(&launch, failure)),
         }
     }
 
@@ -48,13 +44,19 @@ impl Ranks {
 
 /// Refuses to run a command in several processes that knows nothing of them.
 pub fn refuse(command: &str) -> Result<()> {
-    match Launch::detect() {
-        Some(Launch { by, size, .. }) if size > 1 => Err(Failure::usage(format!(
-            "{by} started {size} processes, and each would do all of `santa {command}`"
-        ))
-        .hint("`santa train` and `santa sample` divide their work; start others without it")),
-        _ => Ok(()),
+    let Some(launch) = Launch::detect().filter(|launch| launch.size > 1) else { return Ok(()) };
+    let Launch { by, size, .. } = &launch;
+    let text = format!("{by} started {size} processes, and each would do all of `santa {command}`");
+    let hint = "`santa train` and `santa sample` divide their work; start others without it";
+    Err(said_once(&launch, Failure::usage(text).hint(hint)))
+}
+
+/// A failure of every process: the first says it, and the others just end.
+fn said_once(launch: &Launch, failure: Failure) -> Failure {
+    if launch.rank.is_some_and(|rank| rank > 0) {
+        std::process::exit(failure.kind.code().into())
     }
+    failure
 }
 
 /// How many threads this process should use, if a launcher started it.

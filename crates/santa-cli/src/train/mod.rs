@@ -284,8 +284,10 @@ fn run<F: Scalar + Number, M: Model<F>>(
     let parameters = theta.len();
     let stepper = stepper::<F>(plan, model.target())?;
     let Together { team, summing, timing } = *together;
-    let model =
-        Shared::new(model, team, summing)?.stopping_when(interrupt::requested).measuring(timing);
+    let model = Shared::new(model, team, summing)
+        .map_err(|error| Failure::from(error).hint("`--ordered N` says how many parts there are"))?
+        .stopping_when(interrupt::requested)
+        .measuring(timing);
     let mut trainer = Trainer::new(experiment, model, stepper, theta)?;
     let mut folder = RunFolder::of_another(&plan.folder);
     let checkpoint = together.told(|| {
