@@ -78,19 +78,17 @@ fn step<P: Potential<f32>>(
     let (mut theta, mut gradient) = (theta, vec![0.0; model.target().dim()]);
     let mut note = |_, piece: &mut [f32]| groups.push(piece.len() as u64);
     model.loss_gradient_pieces(&theta, &Batch::of(&indices(0)), &mut gradient, &mut note)?;
-    if world.size() > 1 {
-        for summing in [Summing::Once, Summing::Overlapped, Summing::Ordered { parts: 8 }] {
-            let mut shared = Shared::new(&mut model, world, summing)?;
-            let mut times = Vec::new();
-            for s in 0..STEPS {
-                let started = Instant::now();
-                shared.loss_gradient(&theta, &Batch::of(&indices(s)), &mut gradient)?;
-                times.push(1e3 * started.elapsed().as_secs_f64());
-            }
-            if world.rank() == 0 {
-                let ms = median(times);
-                println!("{name}, batch {batch}: a gradient in {ms:.3} ms, {summing:?}");
-            }
+    for summing in [Summing::Once, Summing::Overlapped, Summing::Ordered { parts: 8 }] {
+        let mut shared = Shared::new(&mut model, world, summing)?;
+        let mut times = Vec::new();
+        for s in 0..STEPS {
+            let started = Instant::now();
+            shared.loss_gradient(&theta, &Batch::of(&indices(s)), &mut gradient)?;
+            times.push(1e3 * started.elapsed().as_secs_f64());
+        }
+        if world.rank() == 0 {
+            let ms = median(times);
+            println!("{name}, batch {batch}: a gradient in {ms:.3} ms, {summing:?}");
         }
     }
     let mut stepper: Stepper<f32> = Santa::new(1e-4, 1_000_000).init(model.target(), 1)?;
@@ -198,10 +196,8 @@ fn main() -> Outcome<()> {
         let theta = model.initial(1, 0).to_vec();
         found.steps.extend(step(&world, "GRU-200", batch, theta, model)?);
     }
-    if world.size() > 1 {
-        for power in (2..=26).step_by(2) {
-            found.all_reduce.push(all_reduce(&world, 1 << power)?);
-        }
+    for power in (2..=26).step_by(2) {
+        found.all_reduce.push(all_reduce(&world, 1 << power)?);
     }
     if world.rank() == 0 {
         write(Path::new(&path), found)?;

@@ -83,11 +83,6 @@ impl World {
         Ok(World { comm, patience, _universe: universe })
     }
 
-    /// The name of this machine.
-    pub fn host(&self) -> String {
-        host()
-    }
-
     fn all_reduce<E: Equivalence>(&self, values: &[E], total: &mut [E]) {
         if values.is_empty() {
             return;
