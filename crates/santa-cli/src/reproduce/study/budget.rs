@@ -41,6 +41,6 @@ pub fn duration(seconds: f64) -> String {
     } else if seconds >= MINUTE {
         format!("{:.2} hours ({:.0} minutes)", seconds / HOUR, seconds / MINUTE)
     } else {
-        format!("{:.3} hours ({seconds:.0} seconds)", seconds / HOUR)
+        format!("{:.3} hours ({} seconds)", seconds / HOUR, seconds.ceil())
     }
 }

@@ -56,6 +56,13 @@ pub struct Cell {
     pub counts: [usize; 4],
 }
 
+impl Cell {
+    /// Whether it is the one of this row and column, under this protocol.
+    pub fn is_at(&self, place: &Place) -> bool {
+        (&self.protocol, &self.column, &self.row) == (&place.protocol, &place.column, &place.row)
+    }
+}
+
 /// Against which the others are tested.
 const SANTA: &str = "santa";
 

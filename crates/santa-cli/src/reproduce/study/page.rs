@@ -121,8 +121,11 @@ fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
     }
     let mut table = Table::new(titles);
     let here: Vec<&Cell> = cells.iter().filter(|cell| cell.protocol == protocol).collect();
+    // What others found under rules of their own is shown once.
+    let first = study.protocols.first().is_some_and(|(name, _)| name == protocol);
     for (name, row) in &study.rows {
         let label = match &row.quoted {
+            Some(_) if !first => continue,
             Some(source) => format!("{} (quoted: {source})", row.label),
             None if here.iter().any(|cell| cell.row == *name) => row.label.clone(),
             None => continue,

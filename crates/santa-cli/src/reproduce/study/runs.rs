@@ -41,7 +41,8 @@ struct Job {
     plan: Plan,
 }
 
-/// Makes what is missing, and writes the tables and figures of all that is there.
+/// Makes what is missing, and writes the tables and figures of all that is there; the cells that were
+/// asked for.
 pub fn run(
     study: &Study,
     options: &Options,
@@ -62,11 +63,14 @@ pub fn run(
     // What is finished is shown, whatever came of the rest.
     // Another process may have been at work beside this one.
     let ledgers = Ledgers::read(&folder.join("runs"), &study.places())?;
-    let cells = cells(study, &ledgers)?;
+    let mut cells = cells(study, &ledgers)?;
     page::write_all(study, &ledgers, &cells, library, &folder)?;
     worked?;
     console.result(page::summary(study, &cells))?;
     console.note(format_args!("written to {}", folder.display()));
+    if !options.only.is_empty() {
+        cells.retain(|cell| places.iter().any(|place| cell.is_at(place)));
+    }
     Ok(cells)
 }
 

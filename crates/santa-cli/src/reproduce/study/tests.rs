@@ -202,3 +202,39 @@ fn a_run_is_known_by_what_it_computes_and_not_by_its_name() {
     let longer = Experiment { epochs: 101, ..run(1) };
     assert_ne!(key_of(&run(1)).unwrap(), key_of(&longer).unwrap());
 }
+
+/// With other keys, all that is in the committed ledgers would be made again.
+#[test]
+fn runs_of_the_committed_ledgers_are_still_known() {
+    let study = study(TABLE1);
+    let place = place("fair", "fnn-400", "sgd");
+    let chosen = |fields: &Vec<(String, toml::Value)>| {
+        fields.iter().all(|(_, value)| value.as_float() == Some(1.0))
+    };
+    let fields = study.grid(&place).into_iter().find(chosen).unwrap();
+    let run = study.run(&place, &fields, 1).unwrap().resolve().unwrap();
+    assert_eq!(key_of(&run).unwrap(), "b07022217a938269");
+}
+
+#[test]
+fn two_writers_share_a_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, place) = (study(TABLE1), place("fair", "fnn-400", "sgd"));
+    let fields = study.grid(&place).pop().unwrap();
+    let each = 20;
+    std::thread::scope(|scope| {
+        for first in [1, 1 + each] {
+            let (study, place, fields, folder) = (&study, &place, &fields, folder.path());
+            scope.spawn(move || {
+                // Each reads what was there at its beginning, and appends.
+                let mut own = Ledgers::read(folder, &study.places()).unwrap();
+                for seed in first..first + each {
+                    let run = study.run(place, fields, seed).unwrap().resolve().unwrap();
+                    own.push(place, entry(&run, Role::Run, 0.01)).unwrap();
+                }
+            });
+        }
+    });
+    let read = Ledgers::read(folder.path(), &study.places()).unwrap();
+    assert_eq!(read.seeds(&place), (1..=2 * each).collect::<Vec<_>>());
+}
