@@ -173,34 +173,34 @@ pub struct Compare {
 pub struct Sample {
     /// A built-in density, a kind of regression, an experiment, or a TOML file
     pub model: String,
-    /// Chains
+    /// Chains [default: 4]
     #[arg(long, value_name = "N")]
     pub chains: Option<u32>,
-    /// Draws of each chain
+    /// Draws of each chain [default: 1000; for networks 50]
     #[arg(long, value_name = "N")]
     pub draws: Option<u64>,
-    /// Length of the warm-up, in draws; for networks in steps
+    /// Length of the warm-up, in draws; for networks in steps [default: 500; for networks 5 epochs]
     #[arg(long, value_name = "N")]
     pub warm_up: Option<u64>,
     /// Steps between draws [default: as many as it takes to forget; for networks half an epoch]
     #[arg(long, value_name = "N")]
     pub thin: Option<u64>,
-    /// Data per minibatch
+    /// Data per minibatch [default: all up to 2000, 200 of more; for networks the experiment's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
-    /// Seed of everything
+    /// Seed of everything [default: 42; for networks the experiment's]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// 1 for the posterior, less for a sharper law
+    /// 1 for the posterior, less for a sharper law [default: 1]
     #[arg(long, value_name = "T")]
     pub temperature: Option<f64>,
     /// The scales that the warm-up finds
     #[arg(long, value_name = "KIND")]
     pub metric: Option<Scales>,
-    /// The largest step, in units of the posterior's scales
+    /// The largest step, in units of the posterior's scales [default: 0.5]
     #[arg(long, value_name = "H")]
     pub largest_step: Option<f64>,
-    /// Parameters of a built-in density
+    /// Parameters of a built-in density [default: 2]
     #[arg(long, value_name = "N", help_heading = "Built-in densities")]
     pub dim: Option<usize>,
     /// A CSV file with a header
@@ -213,13 +213,14 @@ pub struct Sample {
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', help_heading = "Regressions")]
     pub features: Vec<String>,
     /// Prior of all coefficients, or of one: `--prior 'normal(1)'`, `--prior 'age=laplace(0.5)'`,
-    /// `--prior 'sigma=half-cauchy(1)'`; of standardised features
+    /// `--prior 'sigma=half-cauchy(1)'`; of standardised features. Laws: normal(SD), laplace(SCALE),
+    /// flat; for sigma half-normal(SCALE), half-cauchy(SCALE), fixed(VALUE) [default: normal(2.5)]
     #[arg(long, value_name = "[NAME=]LAW", help_heading = "Regressions")]
     pub prior: Vec<String>,
     /// Leave out the intercept
     #[arg(long, help_heading = "Regressions")]
     pub no_intercept: bool,
-    /// Degrees of freedom of robust regression
+    /// Degrees of freedom of robust regression [default: 4]
     #[arg(long, value_name = "NU", help_heading = "Regressions")]
     pub degrees: Option<f64>,
     /// Replace a field of the experiment: `--set optimizer=sghmc`
@@ -228,7 +229,7 @@ pub struct Sample {
     /// Steps of a cycle, with a cyclical schedule: draws are made at the end of each
     #[arg(long, value_name = "STEPS", help_heading = "Networks")]
     pub cycle: Option<u64>,
-    /// Draws of each cycle
+    /// Draws of each cycle [default: 1]
     #[arg(long, value_name = "N", requires = "cycle", help_heading = "Networks")]
     pub draws_per_cycle: Option<u64>,
     /// Folder for draws, summary and report [default: posteriors/MODEL]
@@ -237,7 +238,7 @@ pub struct Sample {
     /// Go on with the draws in the folder, bit for bit
     #[arg(long)]
     pub resume: bool,
-    /// How draws are written
+    /// How draws are written [default: parquet]
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<DrawsFormat>,
     /// Write a Zarr store that ArviZ opens, too

@@ -44,16 +44,11 @@ fn sample(args: &Sample, global: &Global, console: &Console, team: &dyn Team) ->
         resume: args.resume,
         console,
         data_sets: &data_sets,
+        show: &args.show,
         request: &request,
         team,
     };
     let outcome = sample::run(&request, &context)?;
-    for name in &args.show {
-        if outcome.draws.position(name).is_none() {
-            let known = outcome.draws.names().iter().map(String::as_str);
-            return Err(crate::nearest::unknown("quantity", name, known));
-        }
-    }
     if !context.leads() {
         return Ok(());
     }
@@ -92,14 +87,14 @@ fn show(outcome: &Outcome, console: &Console) -> Result<()> {
         table.rows.iter().for_each(|row| text.row(row.iter().cloned()));
         console.result(format_args!("\n{text}"))?;
     }
-    let temperature = &outcome.configurational;
     console.result(format_args!(
-        "\nconfigurational temperature {:.3} ± {:.3}, it should be {:.3}",
-        temperature.mean, temperature.standard_error, temperature.expected
+        "\nconfigurational temperature {}",
+        sample::reading(&outcome.configurational)
     ))?;
     if let Some(differences) = &outcome.exact {
         let largest = |of: fn(&sample::Difference) -> f64| {
-            differences.iter().map(of).fold(0.0, |most: f64, x| most.max(x.abs()))
+            // Not a number is the largest.
+            differences.iter().map(|d| of(d).abs()).max_by(f64::total_cmp).unwrap_or(0.0)
         };
         console.result(format_args!(
             "against a short run with exact gradients: means within {:.2} standard deviations, \
@@ -108,6 +103,7 @@ fn show(outcome: &Outcome, console: &Console) -> Result<()> {
             100.0 * largest(|d| d.sd_ratio - 1.0)
         ))?;
     }
+    outcome.notes.iter().try_for_each(|note| console.result(note))?;
     match outcome.troubles.is_empty() {
         true => console.result(
             "No trouble was found. (Chains that all miss a mode agree with each other, too.)",
@@ -127,11 +123,13 @@ fn object(outcome: &Outcome, folder: &Path) -> serde_json::Value {
         "folder": folder,
         "converged": outcome.troubles.is_empty(),
         "troubles": outcome.troubles,
+        "notes": outcome.notes,
         "summary": outcome.summary,
         "temperature": { "configurational": outcome.configurational, "kinetic": outcome.kinetic },
         "exact": outcome.exact,
         "warm_up": outcome.figures,
         "sampler": outcome.sampler,
+        "cycles": cycles(outcome),
         "predictions": outcome.tables,
         "seconds": outcome.seconds,
     })
@@ -147,15 +145,13 @@ fn page_of<'a>(outcome: &'a Outcome, show: &[String]) -> Report<'a> {
     page.cycles = cycles(outcome);
     let made = provenance();
     let figures = &outcome.figures;
-    let reading = |t: &santa_posterior::sampler::Temperature| {
-        format!("{:.4} ± {:.4} (should be {:.4})", t.mean, t.standard_error, t.expected)
-    };
     page.facts = outcome.facts.clone();
+    page.facts.extend(outcome.notes.iter().map(|note| ("to be known".into(), note.clone())));
     let mut fact = |name: &str, value: String| page.facts.push((name.into(), value));
     let sampler = &outcome.sampler;
     fact("chains and draws", format!("{} of {} draws", sampler.chains, sampler.draws));
-    fact("configurational temperature", reading(&outcome.configurational));
-    fact("kinetic temperature", reading(&outcome.kinetic));
+    fact("configurational temperature", sample::reading(&outcome.configurational));
+    fact("kinetic temperature", sample::reading(&outcome.kinetic));
     if sampler.dynamics.is_none() {
         fact("step", format!("{:.3} of the posterior's scales", figures.step));
         fact("steps between draws", figures.thin.to_string());

@@ -1,6 +1,7 @@
 //! Densities whose answers are known, to try the sampler on.
 
 use super::conduct::{Model, conduct};
+use super::exact::Exact;
 use super::request::Request;
 use super::{Context, Outcome};
 use crate::failure::{Failure, Result};
@@ -73,17 +74,17 @@ fn sample<P: Potential<f64> + Clone + Send>(
     let recorder = Parameters::of(potential.target());
     /// How far apart the chains start.
     const SPREAD: f64 = 5.0;
+    let start = |normals: &[f64]| normals.iter().map(|x| SPREAD * x).collect::<Vec<_>>();
     let members = sampler.members_in_team(context.team, |chain| {
-        let mut start = vec![0.0; dim];
-        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut start);
-        start.iter_mut().for_each(|x| *x *= SPREAD);
-        Member::new(potential.clone(), recorder.clone(), start)
+        let mut normals = vec![0.0; dim];
+        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut normals);
+        Member::new(potential.clone(), recorder.clone(), start(&normals))
     });
     let about = DENSITIES.iter().find(|(name, _)| *name == request.model).map_or("", |(_, a)| a);
     let model = Model {
         title: format!("{} in {dim} dimensions", request.model),
         facts: vec![("model".into(), about.to_string())],
-        exact: Some((potential, recorder)),
+        exact: Some(Exact { potential, recorder, start: Box::new(start) }),
     };
     conduct(sampler, members, model, context)
 }

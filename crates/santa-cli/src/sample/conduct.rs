@@ -2,15 +2,19 @@
 
 use super::Context;
 use super::bars::Bars;
-use super::exact::{self, Difference};
+use super::exact::{self, Comparison, Difference, Exact};
+use super::judgement::{compared, heated, hot_or_cold, plain, tempered};
 use super::report;
 use crate::failure::{Failure, Kind, Result};
+use crate::nearest::unknown;
 use santa::{Potential, Real};
 use santa_posterior::diagnostics::Summary;
 use santa_posterior::sampler::{Figures, Member, Plan, Posterior, Recorder, Sampler, Temperature};
 use santa_posterior::store::Format;
 use santa_posterior::{Draws, Store};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::path::Path;
 use std::time::Instant;
 
 /// What is sampled, for the reader, and how it can be sampled exactly.
@@ -19,8 +23,8 @@ pub struct Model<P, R> {
     pub title: String,
     /// What there is to say about it.
     pub facts: Vec<(String, String)>,
-    /// A potential and a recorder for the comparison with exact gradients.
-    pub exact: Option<(P, R)>,
+    /// For the comparison with exact gradients.
+    pub exact: Option<Exact<P, R>>,
 }
 
 /// What came of it.
@@ -49,6 +53,8 @@ pub struct Outcome {
     pub exact: Option<Vec<Difference>>,
     /// What is wrong, in words, the worst first.
     pub troubles: Vec<String>,
+    /// What is to be known, and not wrong.
+    pub notes: Vec<String>,
     /// Tables of predictions, on rank 0.
     pub tables: Vec<report::Table>,
     /// Wall-clock seconds of this sitting.
@@ -75,29 +81,21 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
 ) -> Result<Outcome> {
     let Model { title, facts, exact } = model;
     let (posterior, mut outcome) = draw(sampler, members, title, facts, context)?;
-    let Some((potential, recorder)) = exact.filter(|_| context.leads()) else {
+    // At another temperature it is another law.
+    let Some(exact) = exact.filter(|exact| context.leads() && exact.is_small()) else {
         return Ok(outcome);
     };
-    // At another temperature it is another law.
-    if !exact::is_small(&potential) || outcome.sampler.beta != 1.0 {
+    if outcome.sampler.beta != 1.0 {
         return Ok(outcome);
     }
     context.console.detail("comparing with exact gradients");
     let (scales, seed) = (&posterior.tuning.scales, outcome.sampler.seed);
-    outcome.exact = exact::compare(potential, recorder, scales, seed, &outcome.summary)?;
-    let off: Vec<&Difference> =
-        outcome.exact.iter().flatten().filter(|difference| difference.is_off()).collect();
-    if let Some(worst) = off.iter().max_by(|a, b| a.mean.abs().total_cmp(&b.mean.abs())) {
-        let sentence = format!(
-            "The draws differ from those of a short exact run in {} of {} quantities (the mean of {} by \
-             {:.2} of its standard deviations). Use larger batches or a smaller step (--batch, \
-             --largest-step); where the posterior has several modes, neither run may have seen them all.",
-            off.len(),
-            outcome.summary.rows.len(),
-            worst.name,
-            worst.mean
-        );
-        outcome.troubles.push(sentence);
+    let comparison = exact::compare(exact, scales, seed, &outcome.summary)?;
+    let (trouble, note) = compared(&comparison);
+    outcome.troubles.extend(trouble);
+    outcome.notes.extend(note);
+    if let Comparison::Of(differences) = comparison {
+        outcome.exact = Some(differences);
     }
     Ok(outcome)
 }
@@ -106,14 +104,20 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
 pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>(
     sampler: Sampler,
     members: Vec<Member<F, P, R>>,
-    title: String,
+    mut title: String,
     facts: Vec<(String, String)>,
     context: &Context<'_>,
 ) -> Result<(Posterior<F, R>, Outcome)> {
+    if sampler.beta != 1.0 {
+        title += &format!(", at temperature {}", plain(1.0 / sampler.beta));
+    }
     let format = context.request.sampler.format.unwrap_or(Format::Parquet);
     let description = serde_json::to_value(Description::of(context)).map_err(Failure::system)?;
     let store = Store::new(&context.folder, format).describing(description);
-    let mut there = vec![u8::from(context.folder.join("settings.json").exists())];
+    if let Some(member) = members.first() {
+        check_shown(context.show, &member.recorder.names())?;
+    }
+    let mut there = vec![u8::from(store.is_begun())];
     context.team.broadcast(0, &mut there).map_err(Failure::system)?;
     if there != [0] && !context.resume {
         return Err(Failure::usage(format!("there are draws in {}", context.folder.display()))
@@ -134,20 +138,23 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
     }
     let summary = Summary::new(&posterior.draws);
     let configurational = posterior.configurational_temperature();
+    let kinetic = posterior.kinetic_temperature();
     let mut troubles: Vec<String> =
         summary.verdict().troubles.iter().map(ToString::to_string).collect();
     troubles.extend(hot_or_cold(&configurational, &sampler));
+    troubles.extend(heated(&kinetic, &sampler));
     let outcome = Outcome {
         title,
         facts,
         draws: posterior.draws.clone(),
         statistics: posterior.statistics.clone(),
         configurational,
-        kinetic: posterior.kinetic_temperature(),
+        kinetic,
         figures: posterior.tuning.figures,
         plan: posterior.plan,
         exact: None,
         troubles,
+        notes: tempered(&sampler).into_iter().collect(),
         tables: if context.leads() { R::tables(&posterior.recorders)? } else { Vec::new() },
         summary,
         sampler,
@@ -162,6 +169,7 @@ struct Description<'a> {
     model: &'a str,
     dim: Option<usize>,
     data: Option<String>,
+    data_sha256: Option<String>,
     response: Option<&'a str>,
     features: &'a [String],
     intercept: Option<bool>,
@@ -179,6 +187,7 @@ impl<'a> Description<'a> {
             model: &request.model,
             dim: request.dim,
             data: data.map(|name| name.to_string_lossy().into_owned()),
+            data_sha256: request.data.as_deref().and_then(digest),
             response: request.response.as_deref(),
             features: &request.features,
             intercept: request.intercept,
@@ -189,22 +198,16 @@ impl<'a> Description<'a> {
     }
 }
 
-fn hot_or_cold(temperature: &Temperature, sampler: &Sampler) -> Option<String> {
-    if !temperature.is_off(sampler.tolerance) {
-        return None;
+/// What is in a file, as a number: the same name may hold other data another day.
+fn digest(path: &Path) -> Option<String> {
+    let bytes = std::fs::read(path).ok()?;
+    Some(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Refuses quantities that there are not, before the work and not after it.
+fn check_shown(show: &[String], names: &[String]) -> Result<()> {
+    match show.iter().find(|name| !names.contains(name)) {
+        Some(name) => Err(unknown("quantity", name, names.iter().map(String::as_str))),
+        None => Ok(()),
     }
-    let share = 100.0 * (temperature.mean / temperature.expected - 1.0);
-    let (how, what) = match share > 0.0 {
-        true => ("hot", "wider"),
-        false => ("cold", "narrower"),
-    };
-    Some(format!(
-        "The draws are too {how}: their configurational temperature is {:.3} ± {:.3} where it should be \
-         {:.3}, so they are {what} than the posterior by about {:.0} % in variance. Use larger batches, a \
-         smaller step, or a longer warm-up.",
-        temperature.mean,
-        temperature.standard_error,
-        temperature.expected,
-        share.abs()
-    ))
 }

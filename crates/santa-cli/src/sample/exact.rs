@@ -53,34 +53,64 @@ impl Difference {
     pub fn is_off(&self) -> bool {
         const TOLERANCE: f64 = 0.1;
         const SURELY: f64 = 4.0;
-        let off = |by: f64, error: f64| by.abs() > TOLERANCE && by.abs() > SURELY * error;
+        // What is not a number is off.
+        let off = |by: f64, error: f64| !(by.abs() <= TOLERANCE || by.abs() <= SURELY * error);
         off(self.mean, self.mean_error) || off(self.sd_ratio - 1.0, self.sd_ratio_error)
     }
 }
 
-/// Whether a comparison is quick.
-pub fn is_small<P: Potential<f64>>(potential: &P) -> bool {
-    let target = potential.target();
-    target.data_size().get().saturating_mul(target.dim() as u64) <= SMALL
+/// What the exact sampler needs.
+pub struct Exact<P, R> {
+    /// The potential.
+    pub potential: P,
+    /// What is kept of a draw.
+    pub recorder: R,
+    /// Makes the start of a chain from standard normals. As far apart as those of the draws: what is
+    /// begun inside of what the draws have seen would not see more.
+    pub start: Start,
 }
 
-/// Compares draws with those of the exact sampler. `None` if that one did not converge itself.
+type Start = Box<dyn Fn(&[f64]) -> Vec<f64>>;
+
+impl<P: Potential<f64>, R> Exact<P, R> {
+    /// Whether a comparison is quick.
+    pub fn is_small(&self) -> bool {
+        let target = self.potential.target();
+        target.data_size().get().saturating_mul(target.dim() as u64) <= SMALL
+    }
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Comparison {
+    /// One for each quantity.
+    Of(Vec<Difference>),
+    /// The exact chains have not met.
+    NotConverged {
+        /// The quantity that shows it best.
+        name: String,
+        /// Its R-hat.
+        r_hat: f64,
+    },
+}
+
+/// Compares draws with those of the exact sampler.
 pub fn compare<P: Potential<f64>, R: Recorder<f64, P>>(
-    potential: P,
-    mut recorder: R,
+    exact: Exact<P, R>,
     scales: &Scales<f64>,
     seed: u64,
     summary: &Summary,
-) -> Result<Option<Vec<Difference>>> {
+) -> Result<Comparison> {
     /// A split R-hat above this is no reference.
     const CONVERGED: f64 = 1.05;
+    let Exact { potential, mut recorder, start } = exact;
     let dim = potential.target().dim();
     let mut seen = Whitened::new(potential, scales.clone())?;
     let starts: Vec<Vec<f64>> = (0..CHAINS)
         .map(|chain| {
-            let mut z = vec![0.0; dim];
-            Stream::new(seed, chain, Purpose::Custom(PURPOSE)).normals(0, 0, 0, &mut z);
-            z
+            let mut normals = vec![0.0; dim];
+            Stream::new(seed, chain, Purpose::Custom(PURPOSE)).normals(0, 0, 0, &mut normals);
+            scales.to_z(&start(&normals))
         })
         .collect();
     let hmc = Hmc {
@@ -102,11 +132,14 @@ pub fn compare<P: Potential<f64>, R: Recorder<f64, P>>(
         }
     }
     let exact = Summary::new(&draws);
-    if exact.rows.iter().any(|row| row.r_hat.is_nan() || row.r_hat > CONVERGED) {
-        return Ok(None);
+    // Not a number is the worst.
+    if let Some(worst) = exact.rows.iter().max_by(|a, b| a.r_hat.total_cmp(&b.r_hat))
+        && (worst.r_hat.is_nan() || worst.r_hat > CONVERGED)
+    {
+        return Ok(Comparison::NotConverged { name: worst.name.clone(), r_hat: worst.r_hat });
     }
     let pairs = summary.rows.iter().zip(&exact.rows);
-    Ok(Some(pairs.map(|(here, exact)| Difference::new(here, exact)).collect()))
+    Ok(Comparison::Of(pairs.map(|(here, exact)| Difference::new(here, exact)).collect()))
 }
 
 /// Numbers the stream of this module.

@@ -6,6 +6,7 @@
 //! | `built_in`, `regression`, `network` | the three kinds of models |
 //! | `conduct` | running the chains, and what is known of the draws afterwards |
 //! | `exact` | a short comparison with exact gradients |
+//! | `judgement` | what is said of the draws, in words |
 //! | `bars` | how far the chains are |
 //! | [`report`] | the page |
 
@@ -13,6 +14,7 @@ mod bars;
 mod built_in;
 mod conduct;
 mod exact;
+mod judgement;
 mod network;
 mod regression;
 pub mod report;
@@ -21,6 +23,7 @@ mod request;
 pub use built_in::DENSITIES;
 pub use conduct::Outcome;
 pub use exact::Difference;
+pub use judgement::reading;
 pub use regression::REGRESSIONS;
 pub use request::Request;
 
@@ -43,6 +46,8 @@ pub struct Context<'a> {
     pub console: &'a Console,
     /// The data sets.
     pub data_sets: &'a Library,
+    /// Quantities that the report is to show.
+    pub show: &'a [String],
     /// What is asked for, for the store's description.
     pub request: &'a Request,
     /// Who shares the chains. Rank 0 speaks and writes for all.

@@ -80,6 +80,9 @@ fn sample<F: Scalar>(
     context: &Context<'_>,
 ) -> Result<Outcome> {
     let settings = &request.sampler;
+    if let Some(period) = settings.cycle {
+        check_cycle(experiment, period)?;
+    }
     let per_epoch = (experiment.data.training_size() as u64).div_ceil(experiment.batch as u64);
     let beta = experiment.optimizer.algorithm.beta(u64::from(u32::MAX))?;
     let cycles = settings
@@ -124,6 +127,32 @@ fn sample<F: Scalar>(
         Ok((ImageModel::new(model, rest), start))
     })?;
     Ok(draw(sampler, members, title, facts, context)?.1)
+}
+
+/// Refuses cycles that the experiment's schedules do not have: draws would be made anywhere.
+fn check_cycle(experiment: &Experiment, period: u64) -> Result<()> {
+    fn periods(value: &serde_json::Value, found: &mut Vec<u64>) {
+        if value["kind"] == "cyclical" {
+            found.extend(value["period"].as_u64());
+        }
+        match value {
+            serde_json::Value::Object(fields) => fields.values().for_each(|v| periods(v, found)),
+            serde_json::Value::Array(values) => values.iter().for_each(|v| periods(v, found)),
+            _ => (),
+        }
+    }
+    let algorithm = serde_json::to_value(&experiment.optimizer.algorithm);
+    let mut found = Vec::new();
+    periods(&algorithm.map_err(Failure::system)?, &mut found);
+    let what = match found.first() {
+        _ if found.contains(&period) => return Ok(()),
+        Some(other) => format!("has cycles of {other} steps"),
+        None => "has no cycles".into(),
+    };
+    Err(Failure::usage(format!("--cycle {period}: the optimizer's schedule {what}")).hint(format!(
+        "give it some: --set 'optimizer.lr={{ kind = \"cyclical\", start = 0.1, end = 0.001, \
+         period = {period} }}'"
+    )))
 }
 
 /// The chains, from models and where they start.
@@ -334,11 +363,32 @@ impl Tables for Predictions {
                 Some(all) => all.merge(predictive)?,
             }
         }
-        if let Some(all) = all.filter(|_| classes.len() > 1) {
+        let Some(all) = all else { return Ok(vec![table]) };
+        if classes.len() > 1 {
             table.rows.push(row("average of all chains", &all, classes[0].1)?);
         }
-        Ok(vec![table])
+        Ok(vec![table, reliability(&all, classes[0].1)?])
     }
+}
+
+/// How often predictions of some confidence come true.
+fn reliability(predictive: &Predictive, labels: &[usize]) -> Result<Table> {
+    let scores = Scores::of(&predictive.probabilities().unwrap_or_default(), labels)?;
+    let bins = scores.reliability.iter().filter(|bin| bin.count > 0);
+    let percent = |x: f64| format!("{:.1} %", 100.0 * x);
+    let rows = bins.map(|bin| {
+        let error = (bin.accuracy * (1.0 - bin.accuracy) / bin.count as f64).sqrt();
+        let right = format!("{} ± {:.1}", percent(bin.accuracy), 100.0 * error);
+        vec![percent(bin.confidence), right, bin.count.to_string()]
+    });
+    Ok(Table {
+        title: "Reliability of the average".into(),
+        columns: ["confidence", "right", "predictions"].map(String::from).to_vec(),
+        rows: rows.collect(),
+        note: "Of predictions about as sure as this, the share that is right, with its standard error: \
+               the same number if the average is calibrated."
+            .into(),
+    })
 }
 
 const COLUMNS: [&str; 9] = [

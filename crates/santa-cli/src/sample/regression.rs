@@ -1,6 +1,7 @@
 //! Regressions on a CSV file.
 
 use super::conduct::{Model, conduct};
+use super::exact::Exact;
 use super::request::{DEFAULT, Request, law, unknown_law};
 use super::{Context, Outcome};
 use crate::failure::{Failure, Result};
@@ -72,13 +73,15 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
             }
         })
     };
-    let members = sampler.members_in_team(context.team, |chain| {
+    let start = move |normals: &[f64]| {
         /// Wider than the posterior, so that chains that agree have come from different sides.
         const SPREAD: f64 = 2.0;
-        let mut xi = vec![0.0; dim];
-        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut xi);
-        xi.iter_mut().for_each(|x| *x *= SPREAD);
-        let member = Member::new(regression.clone(), recorder.clone(), laplace.draw(&xi));
+        laplace.draw(&normals.iter().map(|x| SPREAD * x).collect::<Vec<_>>())
+    };
+    let members = sampler.members_in_team(context.team, |chain| {
+        let mut normals = vec![0.0; dim];
+        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut normals);
+        let member = Member::new(regression.clone(), recorder.clone(), start(&normals));
         match &scales {
             Some(scales) => member.with_scales(scales.clone()),
             None => member,
@@ -89,7 +92,7 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         capitalised(&request.model),
         request.response.as_deref().unwrap_or_default()
     );
-    let exact = Some((regression, recorder));
+    let exact = Some(Exact { potential: regression, recorder, start: Box::new(start) });
     conduct(sampler, members, Model { title, facts, exact }, context)
 }
 
@@ -133,6 +136,14 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
         None => Prior::gaussian(1.0 / (DEFAULT_SD * DEFAULT_SD)),
     };
     let names = design.names().to_vec();
+    for key in [DEFAULT, SIGMA] {
+        if request.priors.contains_key(key) && names.iter().any(|name| name == key) {
+            return Err(Failure::usage(format!(
+                "the prior of {key:?} may be that of a column of this name"
+            ))
+            .hint(format!("rename the column {key:?} in {}", path.display())));
+        }
+    }
     let mut regression = Regression::new(design, &y, family, default)?;
     let own: Vec<_> = request
         .priors
@@ -157,10 +168,20 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let facts = vec![
         ("data".into(), format!("{name}, {} rows", y.len())),
-        ("explains".into(), format!("{response} by {}", features.join(", "))),
+        ("explains".into(), format!("{} by {}", explained(&table, response), features.join(", "))),
         ("priors (of standardised features)".into(), priors.join(", ")),
     ];
     Ok((regression, facts))
+}
+
+/// The response; where it is one of two words, which of them is 1.
+fn explained(table: &Table, response: &str) -> String {
+    match table.indicators(response)[..] {
+        [one] if table.names()[one] != response => {
+            format!("{response} (1 for {})", table.names()[one])
+        }
+        _ => response.into(),
+    }
 }
 
 /// The name of the noise's prior.

@@ -124,8 +124,17 @@ impl Request {
         }
         request.set.extend(args.set.iter().cloned());
         for prior in &args.prior {
-            let (name, law) = prior.split_once('=').unwrap_or((DEFAULT, prior));
+            // The law has none; the name of a word's coefficient does: `district=north`.
+            let (name, law) = prior.rsplit_once('=').unwrap_or((DEFAULT, prior));
             request.priors.insert(name.trim().into(), law.trim().into());
+        }
+        if let Some(temperature) = request.sampler.temperature
+            && !(temperature.is_finite() && temperature > 0.0)
+        {
+            return Err(Failure::usage(format!(
+                "--temperature {temperature}: it must be positive and finite"
+            ))
+            .hint("1 is the posterior, less is sharper; for the mode alone use `santa train`"));
         }
         Ok(request)
     }
@@ -186,7 +195,8 @@ fn is_request(path: &Path) -> Result<Option<Request>> {
 pub fn law(text: &str) -> Result<(&str, Option<f64>)> {
     let refuse = || {
         Failure::usage(format!("the prior {text:?} cannot be read")).hint(
-            "write normal(SD), laplace(SCALE), flat, half-normal(SCALE) or half-cauchy(SCALE)",
+            "write normal(SD), laplace(SCALE) or flat; for sigma half-normal(SCALE), \
+             half-cauchy(SCALE) or fixed(VALUE)",
         )
     };
     let Some((name, rest)) = text.split_once('(') else { return Ok((text.trim(), None)) };

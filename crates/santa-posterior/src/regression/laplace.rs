@@ -145,6 +145,14 @@ impl<X: Arithmetic> Regression<X> {
                 return Ok(Laplace { mode: theta, energy, factor: lower, variances, steps });
             }
         }
+        /// In units of the response's own spread, the noise of a fit that is too good to be true.
+        const NO_NOISE: f64 = -7.0;
+        if self.family().has_unknown_sigma() && self.log_sigma(&theta) < NO_NOISE {
+            return Err(Error::data(
+                "the features explain the response exactly, so that its noise `sigma` goes to zero: \
+                 leave features out, or give `sigma` a fixed value",
+            ));
+        }
         Err(Error::data(
             "the posterior has no mode that Newton's method can find: features may be copies or \
              sums of one another, or separate the classes; give the coefficients a Gaussian prior, \

@@ -124,7 +124,7 @@ fn known<'s, F: Real>(
     store: Option<&'s Store>,
 ) -> Result<Option<(Tuning<F>, &'s Store)>> {
     let Some(store) = store else { return Ok(None) };
-    let bytes = together.of_first(|| match store.has_tuning() {
+    let bytes = together.of_first(|| match store.is_begun() {
         true => Ok(Checkpoint::read(store.tuning_path())?.to_bytes()?),
         false => Ok(Vec::new()),
     })?;

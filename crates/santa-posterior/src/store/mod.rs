@@ -111,6 +111,10 @@ impl Store {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
+    /// Whether a warm-up was finished here: there may be draws to go on with.
+    pub fn is_begun(&self) -> bool {
+        self.tuning_path().exists()
+    }
     /// What is being sampled, and how.
     pub fn description(&self) -> Result<Description> {
         read_description(&self.folder.join(SETTINGS))
@@ -139,7 +143,8 @@ impl Store {
             sampler: sampler.clone(),
             model: self.model.clone(),
         };
-        if path.exists() {
+        // Before the warm-up was over there was nothing to go on with.
+        if self.is_begun() && path.exists() {
             let theirs = read_description(&path)?;
             if let Some(what) = difference(&theirs, &mine) {
                 return Err(Error::data(format!(
@@ -159,9 +164,6 @@ impl Store {
 
     pub(crate) fn tuning_path(&self) -> PathBuf {
         self.folder.join("tuning.safetensors")
-    }
-    pub(crate) fn has_tuning(&self) -> bool {
-        self.tuning_path().exists()
     }
 
     pub(crate) fn write_checkpoint(&self, chain: usize, checkpoint: &Checkpoint) -> Result<()> {
@@ -263,18 +265,13 @@ fn read_description(path: &Path) -> Result<Description> {
 fn difference(old: &Description, new: &Description) -> Option<String> {
     let [mut old, new] = [old, new].map(|d| serde_json::to_value(d).expect("plain data"));
     old["sampler"]["draws"] = new["sampler"]["draws"].clone();
-    if old["sampler"] == new["sampler"] {
-        return old
-            .as_object()?
-            .iter()
-            .find(|(key, value)| new[*key] != **value)
-            .map(|(k, _)| k.clone());
-    }
-    old["sampler"]
-        .as_object()?
-        .iter()
-        .find(|(key, value)| new["sampler"][*key] != **value)
-        .map(|(key, _)| key.clone())
+    let within = |old: &Value, new: &Value| {
+        let mut fields = old.as_object()?.iter();
+        fields.find(|(key, value)| new[*key] != **value).map(|(key, _)| key.clone())
+    };
+    within(&old["sampler"], &new["sampler"])
+        .or_else(|| within(&old["model"], &new["model"]))
+        .or_else(|| within(&old, &new))
 }
 
 #[cfg(test)]
@@ -305,7 +302,10 @@ mod tests {
         let store = Store::new(folder.path(), Format::Parquet);
         let sampler = Sampler { chains: 1, ..Sampler::seeded(1) };
         let names = ["a".to_string()];
+        store.begin(&Sampler { seed: 3, ..sampler.clone() }, &names).unwrap();
+        // Other settings, as long as there is nothing to go on with.
         store.begin(&sampler, &names).unwrap();
+        fs::write(store.tuning_path(), b"found").unwrap();
         store.write_part(0, 5, &[1.0], &[0.0; 3]).unwrap();
         let message = store.read().unwrap_err().to_string();
         assert!(message.contains("draws 0 to 5"), "{message}");
@@ -320,6 +320,9 @@ mod tests {
         store.begin(&Sampler { draws: 7, ..sampler.clone() }, &names).unwrap();
         let message = store.begin(&sampler, &["z".into()]).unwrap_err();
         assert!(message.to_string().contains("another `names`"), "{message}");
+        let other = store.clone().describing(serde_json::json!({ "data": "b.csv" }));
+        let message = other.begin(&sampler, &names).unwrap_err();
+        assert!(message.to_string().contains("another `model`"), "{message}");
         assert!(Store::open(folder.path().join("nowhere")).is_err());
     }
 }
