@@ -22,6 +22,7 @@ fn sampled(shop: &Workshop, request: &str, out: &str, team: &dyn Team) -> Result
         resume: false,
         console: &Console::new(Volume::Quiet, false),
         data_sets: &Library::new(&cli.global)?,
+        show: &[],
         request: &request,
         team,
     };
