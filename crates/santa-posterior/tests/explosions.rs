@@ -60,7 +60,7 @@ fn is_sound(outcome: &Result<Posterior<f64, Parameters>, Error>, largest: f64) -
 fn a_curved_valley_is_sampled_or_refused_but_not_left() {
     const LARGEST: f64 = 200.0;
     let valley = Rosenbrock::new(2, 10.0).unwrap();
-    let sound = (1..=9)
+    let sound = (1..=7)
         .filter(|seed| is_sound(&run_quietly(&Sampler::seeded(*seed), &valley), LARGEST))
         .count();
     assert!(sound >= 5, "{sound}");
@@ -79,7 +79,12 @@ fn batches_of_one_do_not_end_hundreds_of_times_too_hot() {
             draws: 100,
             ..Sampler::seeded(seed)
         };
-        is_sound(&run_quietly(&sampler, &model), 100.0);
+        let outcome = run_quietly(&sampler, &model);
+        println!(
+            "{:?}",
+            outcome.as_ref().map(|p| (p.configurational_temperature(), p.tuning.figures))
+        );
+        is_sound(&outcome, 100.0);
     }
 }
 

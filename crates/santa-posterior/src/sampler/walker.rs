@@ -242,15 +242,16 @@ mod tests {
 
     const N: u64 = 50;
 
-    /// The noise of a gradient that is `bad` for one of the data, in the second coordinate.
+    /// The noise of a gradient that is `bad` for batches with one of the data, in the second coordinate.
     fn noise(bad: f64) -> Result<f64> {
         let n = DataSize::new(N).unwrap();
         let target = Target::new(Layout::flat(3).unwrap(), n, Prior::Flat).unwrap();
-        let potential = santa::potential::from_data(target, move |_: &[f64], i, g: &mut [f64]| {
-            g.fill(1.0);
-            g[1] = if i == 7 { bad } else { 1.0 };
-            0.0
-        });
+        let potential =
+            santa::potential::from_data(target, move |_: &[f64], batch: &[u32], g: &mut [f64]| {
+                g.fill(1.0);
+                g[1] = if batch.contains(&7) { bad } else { 1.0 };
+                0.0
+            });
         let settings = Sampler { batch_size: 10, ..Sampler::seeded(1) };
         let figures = Figures { step: 0.1, beta: 1.0, thin: 1, ..Figures::default() };
         let stream = 2 * MAX_CHAINS + 3;
