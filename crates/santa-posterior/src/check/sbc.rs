@@ -85,6 +85,10 @@ impl Calibration {
             let likelihoods: Result<Vec<f64>> =
                 draws.iter().map(|d| log_likelihood(&mut posterior, d)).collect();
             quantities.push((log_likelihood(&mut posterior, &truth)?, likelihoods?));
+            // It would be neither above the truth nor below.
+            if quantities.iter().any(|(truth, d)| truth.is_nan() || d.iter().any(|x| x.is_nan())) {
+                return Err(Error::data(format!("simulation {s}: a draw that is NaN has no rank")));
+            }
             let ranks: Vec<u32> = quantities
                 .iter()
                 .zip(0..)
@@ -332,5 +336,8 @@ mod tests {
         assert!(rate.run(&model(), nothing).unwrap_err().to_string().contains("false_alarm_rate"));
         let error = Calibration::new(5, 5).run(&model(), nothing).unwrap_err();
         assert!(error.to_string().contains("5 draws of 2 parameters"));
+        let no_number = |_: &mut LinearRegression, _: u32| Ok(vec![vec![0.0, f64::NAN]; 5]);
+        let error = Calibration::new(5, 5).run(&model(), no_number).unwrap_err();
+        assert!(error.to_string().contains("a draw that is NaN"), "{error}");
     }
 }

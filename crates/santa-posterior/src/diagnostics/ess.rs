@@ -32,7 +32,9 @@ pub fn ess_tail(chains: &[Vec<f64>]) -> f64 {
 
 /// [`ess_tail`] of usable chains whose draws have been sorted already.
 pub(super) fn tail(chains: &[Vec<f64>], sorted: &[f64]) -> f64 {
-    TAILS.map(|p| not_above(chains, quantile(sorted, p))).into_iter().fold(f64::INFINITY, f64::min)
+    let [low, high] = TAILS.map(|p| not_above(chains, quantile(sorted, p)));
+    // Spelt out since `min` would hide a NaN.
+    if low < high || low.is_nan() { low } else { high }
 }
 
 /// Effective sample size for the mean.

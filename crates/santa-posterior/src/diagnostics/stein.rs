@@ -34,7 +34,8 @@ impl Default for SteinSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stein {
     /// The root of the V-statistic: never negative, falls as $n^{-1/2}$ for independent draws of the
-    /// right law, and as far as a positive limit for those of another one.
+    /// right law, and as far as a positive limit for those of another one. NaN or infinite for points
+    /// so far out that its numbers overflow.
     pub discrepancy: f64,
     /// The U-statistic, an unbiased estimate of the squared discrepancy; negative at times.
     pub unbiased_square: f64,
@@ -120,9 +121,10 @@ pub fn stein_discrepancy(
     let n = used as f64;
     let same: f64 = (0..used).map(|i| kernel(i, i)).sum();
     let different: f64 = (0..used).map(|i| (0..i).map(|j| 2.0 * kernel(i, j)).sum::<f64>()).sum();
+    let square = (same + different) / (n * n);
     Ok(Stein {
-        // Positive but for rounding.
-        discrepancy: ((same + different) / (n * n)).max(0.0).sqrt(),
+        // Positive but for rounding. Spelt out since `max` would make nothing of a NaN.
+        discrepancy: if square < 0.0 { 0.0 } else { square.sqrt() },
         unbiased_square: different / (n * (n - 1.0)),
         scale,
         points: used,
@@ -215,6 +217,16 @@ mod tests {
     fn of(points: &[f64], settings: &SteinSettings) -> Stein {
         // Against the standard normal law, whose gradient at x is x.
         stein_discrepancy(points, points, DIM, settings).unwrap()
+    }
+
+    #[test]
+    fn points_that_overflow_do_not_have_the_discrepancy_zero() {
+        let far = [1e200, -1e200, 3e200];
+        for scale in [Scale::Median, Scale::Given(1.0)] {
+            let settings = SteinSettings { scale, ..SteinSettings::default() };
+            let stein = stein_discrepancy(&far, &far, 1, &settings);
+            assert!(!stein.is_ok_and(|stein| stein.discrepancy.is_finite()), "{scale:?}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub enum Trouble {
         /// Draws of each chain.
         draws: usize,
     },
-    /// NaN or infinite draws.
+    /// NaN or infinite draws, or such large ones that they have no variance.
     NotFinite {
         /// Which quantities.
         quantities: Vec<String>,
@@ -89,8 +89,11 @@ impl Verdict {
             rows.iter().filter(|row| wanted(row)).map(|row| row.name.clone()).collect()
         };
         let still = |row: &Row| row.not_finite == 0 && row.sd == 0.0;
+        // With too few draws there is no variance either.
+        let overflows =
+            |row: &Row| summary.draws >= MIN_DRAWS && !(row.mean.is_finite() && row.sd.is_finite());
         let kinds = [
-            quantities(&|row| row.not_finite > 0),
+            quantities(&|row| row.not_finite > 0 || overflows(row)),
             quantities(&still),
             quantities(&|row| row.still_chains > 0 && !still(row)),
         ];
@@ -192,8 +195,8 @@ impl fmt::Display for Trouble {
             ),
             Trouble::NotFinite { quantities } => write!(
                 f,
-                "Draws of {} are NaN or infinite, so that nothing can be said of them. Lower the step \
-                 size, or see whether the quantity is defined everywhere.",
+                "Draws of {} are NaN or infinite, or too large for a variance, so that nothing can be said \
+                 of them. Lower the step size, or see whether the quantity is defined everywhere.",
                 list(quantities)
             ),
             Trouble::Constant { quantities } => write!(
@@ -298,6 +301,14 @@ mod tests {
         assert!(words.contains("Draws of `a` are NaN or infinite"), "{words}");
         assert!(words.contains("All draws of `b` are the same."), "{words}");
         assert!(words.contains("Some chains do not move in `c`"), "{words}");
+    }
+
+    /// Ranks know no size: R-hat and the effective sample sizes of such draws are fine.
+    #[test]
+    fn draws_without_a_variance_are_trouble_although_the_chains_agree() {
+        let verdict = verdict(4, 500, |_, _, q, z| if q == 1 { 1e200 * z } else { z });
+        assert_eq!(verdict.troubles, [Trouble::NotFinite { quantities: vec!["b".into()] }]);
+        assert!(verdict.worst_r_hat < Some(1.01) && verdict.least_ess > Some(400.0));
     }
 
     #[test]

@@ -19,7 +19,12 @@
 //!    share of C: $h = \min(h_{\max}, 2\ s\ C/V)$.
 //! 5. *A last window*, in which nothing is adapted but the thermostats find their level. The
 //!    configurational temperature of it decides: if it is off $1/\beta$ by more than the tolerance
-//!    and by more than chance, the step is halved and the window repeated.
+//!    and by more than chance, or if its standard error is as large as itself, the step is halved and
+//!    the window repeated.
+//!
+//! A window in which a chain runs away is repeated with half the step, too, and so is the last one:
+//! both from where the chains were before it. If no step works the run ends with
+//! [`Error::Diverged`], and so it does if a chain runs away while it draws.
 //!
 //! From then on nothing is adapted, and what is sampled is $e^{-\beta U}$ up to the integrator's
 //! error. The chains of a warm-up share what they find; their noise is their own.
@@ -41,6 +46,7 @@
 //! ```
 
 mod curvature;
+mod explosion;
 mod plan;
 mod pooling;
 mod posterior;

@@ -48,11 +48,20 @@ pub struct Temperature {
 
 impl Temperature {
     /// Whether it is off by more than `tolerance`, relative, and by more than chance would have it
-    /// (four standard errors: one sound run in 16,000).
+    /// (four standard errors: one sound run in 16,000); or unknown, which is no agreement either. See
+    /// [`Temperature::is_unknown`].
     pub fn is_off(&self, tolerance: f64) -> bool {
         const SURELY: f64 = 4.0;
         let off = (self.mean - self.expected).abs();
-        !(off <= tolerance * self.expected || off <= SURELY * self.standard_error)
+        let agrees = off <= tolerance * self.expected || off <= SURELY * self.standard_error;
+        self.is_unknown() || !agrees
+    }
+
+    /// Whether the draws do not tell it: a mean or a standard error that is not finite, or a standard
+    /// error above the temperature that is expected. Either there are very few draws, or some of them
+    /// are of chains that have run away, whose readings scatter as widely as they are large.
+    pub fn is_unknown(&self) -> bool {
+        !(self.mean.is_finite() && self.standard_error <= self.expected)
     }
 }
 
@@ -104,4 +113,33 @@ pub fn batch_means(chains: &[&[f64]]) -> (f64, f64) {
     let k = means.len() as f64;
     let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (k - 1.0);
     (mean, (scatter / k).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_off(mean: f64, standard_error: f64, expected: f64) -> bool {
+        Temperature { mean, standard_error, expected }.is_off(0.05)
+    }
+
+    #[test]
+    fn a_temperature_agrees_within_the_tolerance_or_within_chance() {
+        assert!(!is_off(1.04, 0.001, 1.0) && !is_off(1.5, 0.2, 1.0) && !is_off(0.5, 0.2, 1.0));
+        assert!(is_off(1.06, 0.001, 1.0) && is_off(2.0, 0.2, 1.0) && is_off(0.1, 0.2, 1.0));
+        assert!(is_off(1.0, 0.01, 0.5) && !is_off(0.51, 0.01, 0.5));
+    }
+
+    #[test]
+    fn a_temperature_that_is_not_known_agrees_with_nothing() {
+        let huge = [f64::INFINITY, f64::NAN, f64::MAX, 2e242];
+        for error in huge {
+            assert!(is_off(1.0, error, 1.0) && is_off(2.5e242, error, 1.0), "{error}");
+        }
+        for mean in huge {
+            assert!(is_off(mean, 0.1, 1.0) && is_off(-mean, 0.1, 1.0), "{mean}");
+        }
+        assert!(is_off(553.0, 102.0, 1.0) && is_off(300.0, 200.0, 100.0));
+        assert!(!is_off(150.0, 90.0, 100.0));
+    }
 }

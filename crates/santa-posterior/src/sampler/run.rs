@@ -1,5 +1,6 @@
 //! From settings and chains to draws.
 
+use super::explosion;
 use super::plan::Plan;
 use super::posterior::{Posterior, STATISTICS};
 use super::record::Recorder;
@@ -245,6 +246,11 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
             let pace = walker
                 .advance(plan.step_of(self.made) - since)
                 .map_err(|error| in_chain(error, chain, self.made))?;
+            // Of other dynamics it is not known what they sample.
+            if settings.dynamics.is_none() && explosion::in_draw(&pace, f64::NAN, settings.beta) {
+                let what = format!("its configurational temperature is {:.1e}", pace.temperature);
+                return Err(diverged(chain, self.made, &what));
+            }
             walker.theta(&mut theta);
             recorder.record(walker.chain_mut().potential_mut().inner_mut(), &theta, &mut row)?;
             self.failed = false;
@@ -289,12 +295,18 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
 /// Says which chain it was, and what to try.
 fn in_chain(error: Error, chain: u32, draw: u64) -> Error {
     match error {
-        Error::Santa(error @ santa::Error::NotFinite { .. }) => Error::Diverged(format!(
-            "chain {chain} diverged after {draw} draws ({error}); use a smaller step, larger batches, \
-             or a longer warm-up"
-        )),
+        Error::Santa(error @ santa::Error::NotFinite { .. }) => {
+            diverged(chain, draw, &error.to_string())
+        }
         other => other,
     }
+}
+
+fn diverged(chain: u32, draw: u64, what: &str) -> Error {
+    Error::Diverged(format!(
+        "chain {chain} diverged after {draw} draws ({what}); use a smaller step, larger batches, or a \
+         longer warm-up"
+    ))
 }
 
 /// The recorders of all chains on rank 0, as copies of its first with what the others have gathered;

@@ -1,10 +1,10 @@
 //! One chain at work.
 
-use super::Sampler;
 use super::scales::Scales;
 use super::tuning::Figures;
 use super::whitened::Whitened;
-use crate::error::Result;
+use super::{MAX_CHAINS, Sampler};
+use crate::error::{Error, Result};
 use santa::dynamics::{Algorithm, Diffusion, Exploration, InitialMomentum, Metric, ThermostatMass};
 use santa::{
     Batch, Chain, DataSize, InverseTemperature, Minibatches, Potential, Real, Sampling, Santa,
@@ -25,6 +25,8 @@ pub struct Walker<F: Real, P: Potential<F>> {
     slope: Vec<F>,
     /// The fixed point about which the temperature is read.
     reference: Vec<F>,
+    /// The first reading of it.
+    first: Option<f64>,
     /// Parameters that move.
     moving: usize,
 }
@@ -90,7 +92,7 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
         let n = target.data_size();
         let minibatches = minibatches(settings, n, stream)?;
         let chain = Chain::with_minibatches(potential, stepper, z, minibatches)?;
-        Ok(Walker { chain, before, slope, reference, moving })
+        Ok(Walker { chain, before, slope, reference, first: None, moving })
     }
 
     /// Makes `steps` steps.
@@ -104,7 +106,9 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
             }
             self.chain.advance(1)?;
             if read {
-                sum += self.reading();
+                let reading = self.reading();
+                self.first.get_or_insert(reading);
+                sum += reading;
                 readings += 1;
             }
         }
@@ -143,6 +147,10 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
     pub fn theta(&self, theta: &mut [F]) {
         self.chain.potential().scales().to_theta(self.chain.theta(), theta);
     }
+    /// The first reading of the configurational temperature; NaN before the first step.
+    pub fn first_reading(&self) -> f64 {
+        self.first.unwrap_or(f64::NAN)
+    }
     /// The point about which the temperature is read.
     pub fn reference(&self) -> &[F] {
         &self.reference
@@ -167,6 +175,7 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
     }
 
     /// V: the variance of the minibatch gradient of U at the present point, mean over coordinates.
+    /// One that is not finite is a divergence.
     pub fn gradient_noise(&mut self, settings: &Sampler) -> Result<f64> {
         /// Minibatches that it is estimated from.
         const BATCHES: u64 = 24;
@@ -194,10 +203,20 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
             }
         }
         let count = BATCHES as f64;
-        let variance: f64 = (sum.iter().zip(&squares))
-            .map(|(sum, squares)| (squares - sum * sum / count) / (count - 1.0))
-            .sum();
-        Ok(variance / self.moving as f64)
+        let of_coordinate = |i: usize| (squares[i] - sum[i] * sum[i] / count) / (count - 1.0);
+        let variance: f64 = (0..at.len()).map(of_coordinate).sum();
+        if !variance.is_finite() {
+            let largest = |a: &usize, b: &usize| of_coordinate(*a).total_cmp(&of_coordinate(*b));
+            let place = (0..at.len()).find(|i| !of_coordinate(*i).is_finite());
+            let place = place.or((0..at.len()).max_by(largest)).unwrap_or(0);
+            return Err(Error::Diverged(format!(
+                "chain {}: the variance of the minibatch gradient is {} in coordinate {place}",
+                stream % MAX_CHAINS,
+                of_coordinate(place)
+            )));
+        }
+        // Where there is no noise, rounding may leave less than none.
+        Ok(variance.max(0.0) / self.moving as f64)
     }
 }
 
@@ -213,5 +232,47 @@ fn batches(settings: &Sampler, n: u64) -> (Sampling, usize) {
         (Sampling::Full, 1)
     } else {
         (settings.sampling, settings.batch_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use santa::{Layout, Prior, Target};
+
+    const N: u64 = 50;
+
+    /// The noise of a gradient that is `bad` for batches with one of the data, in the second coordinate.
+    fn noise(bad: f64) -> Result<f64> {
+        let n = DataSize::new(N).unwrap();
+        let target = Target::new(Layout::flat(3).unwrap(), n, Prior::Flat).unwrap();
+        let potential =
+            santa::potential::from_data(target, move |_: &[f64], batch: &[u32], g: &mut [f64]| {
+                g.fill(1.0);
+                g[1] = if batch.contains(&7) { bad } else { 1.0 };
+                0.0
+            });
+        let settings = Sampler { batch_size: 10, ..Sampler::seeded(1) };
+        let figures = Figures { step: 0.1, beta: 1.0, thin: 1, ..Figures::default() };
+        let stream = 2 * MAX_CHAINS + 3;
+        let mut walker =
+            Walker::new(&settings, potential, Scales::Identity, &[0.0; 3], &figures, stream)?;
+        walker.gradient_noise(&settings)
+    }
+
+    #[test]
+    fn noise_that_is_no_number_is_a_divergence_which_names_the_place() {
+        for bad in [f64::NAN, f64::INFINITY, -f64::INFINITY, 1e200] {
+            let error = noise(bad).unwrap_err();
+            assert!(error.is_divergence(), "{bad}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("chain 3:") && text.contains("coordinate 1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_the_data_agree_there_is_no_noise_and_elsewhere_there_is() {
+        assert_eq!(noise(1.0).unwrap(), 0.0);
+        assert!(noise(2.0).unwrap() > 0.0);
     }
 }

@@ -1,7 +1,9 @@
 //! The warm-up: from a start to chains that have only to be run.
 
 use super::curvature::first_scales;
+use super::explosion;
 use super::pooling::{Found, Moments, mean, pooled, temperature};
+use super::posterior::Temperature;
 use super::scales::{Metric, Scales};
 use super::together::Together;
 use super::tuning::{Figures, Tuning};
@@ -20,8 +22,6 @@ const WINDOWS_WITH_SCALES: &[f64] = &[0.3, 0.7];
 const CAUTIOUS_STEP: f64 = 0.2;
 /// How often the step is halved before the warm-up gives up.
 const MOST_HALVINGS: u32 = 12;
-/// A temperature is off if it is so by this many standard errors, too.
-const SURELY: f64 = 4.0;
 /// The rate of the descent at its end, relative to that at its beginning.
 const DESCENT_END: f64 = 0.01;
 /// The most steps between draws, where minibatch noise is hopeless.
@@ -92,9 +92,10 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             let outcome = window(settings, together, &mut seats, &scales, &figures, span, watch);
             let (walkers, found) = match outcome {
                 Ok(window) => window,
-                // A step that is too large shows as numbers that are none.
+                // A step that is too large shows as numbers that are none, or as chains that run away.
                 Err(error) if error.is_divergence() => {
-                    halve(&mut figures, settings, &error.to_string())?;
+                    let why = error.to_string();
+                    again(settings, together, &mut seats, &scales, &mut figures, &why)?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -102,27 +103,38 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             (figures.temperature, figures.temperature_error) = temperature(&found, settings.beta);
             let measured = mean(found.iter().map(|f| f.noise));
             if number < last {
-                if adapts {
-                    scales = pooled(settings.metric, &found, &scales)?;
+                let present = match adapts {
+                    true => pooled(settings.metric, &found, &scales)?,
+                    false => scales.clone(),
+                };
+                let before = take_seats(&mut seats, walkers);
+                match noise(settings, together, &mut seats, &present, &figures) {
+                    Ok(noise) => figures.gradient_noise = noise,
+                    Err(error) if error.is_divergence() => {
+                        let starts = seats.iter_mut().zip(before);
+                        starts.for_each(|(seat, theta)| seat.theta = theta);
+                        let why = error.to_string();
+                        again(settings, together, &mut seats, &scales, &mut figures, &why)?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
                 }
-                take_seats(&mut seats, walkers);
-                figures.gradient_noise = noise(settings, together, &mut seats, &scales, &figures)?;
+                scales = present;
                 figures.step = step(settings, figures.gradient_noise, figures.halvings);
                 figures.thin = thinning(settings, &figures);
                 break;
             }
-            figures.gradient_noise = measured;
-            let off = (figures.temperature - 1.0).abs();
-            let is_off = !(off <= settings.tolerance || off <= SURELY * figures.temperature_error);
-            if is_off {
-                take_seats(&mut seats, walkers);
-                let why = format!(
-                    "the configurational temperature is {:.3} times what it should be",
-                    figures.temperature
-                );
-                halve(&mut figures, settings, &why)?;
+            let Figures { temperature: mean, temperature_error: standard_error, .. } = figures;
+            let reading = Temperature { mean, standard_error, expected: 1.0 };
+            if reading.is_off(settings.tolerance) {
+                for (seat, walker) in seats.iter_mut().zip(walkers) {
+                    seat.potential = Some(walker.into_potential());
+                }
+                let why = off(&reading);
+                again(settings, together, &mut seats, &scales, &mut figures, &why)?;
                 continue;
             }
+            figures.gradient_noise = measured;
             // The centre of the scales, for all chains.
             let reference = walkers.first().map(|walker| walker.reference().to_vec());
             let ready = (walkers.into_iter().zip(seats))
@@ -288,7 +300,10 @@ fn window<F: Real, P: Potential<F> + Send, R: Send>(
             if watch.stop() {
                 return Err(Error::Interrupted);
             }
-            let Pace { temperature, .. } = walker.advance(figures.thin)?;
+            let pace @ Pace { temperature, .. } = walker.advance(figures.thin)?;
+            if explosion::in_draw(&pace, walker.first_reading(), settings.beta) {
+                return Err(ran_away(c, temperature * settings.beta));
+            }
             // The first half brings the chain to where it belongs.
             if draw >= draws / 2 {
                 walker.theta(&mut theta);
@@ -296,6 +311,9 @@ fn window<F: Real, P: Potential<F> + Send, R: Send>(
                 temperatures.push(temperature);
             }
             watch.progress(c, stage, draw + 1, draws);
+        }
+        if explosion::in_chain(&temperatures, walker.first_reading(), settings.beta) {
+            return Err(ran_away(c, settings.beta * mean(temperatures.iter().copied())));
         }
         let noise = walker.gradient_noise(settings)?;
         Ok(Found { noise, moments, temperatures }.to_numbers())
@@ -316,15 +334,18 @@ fn window<F: Real, P: Potential<F> + Send, R: Send>(
     }
 }
 
-/// Puts the chains back, where the window has left them.
+/// Puts the chains back, where the window has left them. Returns where they were before it.
 fn take_seats<F: Real, P: Potential<F>, R>(
     seats: &mut [Seat<F, P, R>],
     walkers: Vec<Walker<F, P>>,
-) {
-    for (seat, walker) in seats.iter_mut().zip(walkers) {
+) -> Vec<Vec<F>> {
+    let take = |(seat, walker): (&mut Seat<F, P, R>, Walker<F, P>)| {
+        let before = seat.theta.clone();
         walker.theta(&mut seat.theta);
         seat.potential = Some(walker.into_potential());
-    }
+        before
+    };
+    seats.iter_mut().zip(walkers).map(take).collect()
 }
 
 /// V in the coordinates of new scales.
@@ -340,9 +361,9 @@ fn noise<F: Real, P: Potential<F> + Send, R: Send>(
         let stream = figures.stream + c;
         let mut walker =
             Walker::new(settings, potential, scales.clone(), &seat.theta, figures, stream)?;
-        let noise = walker.gradient_noise(settings)?;
+        let noise = walker.gradient_noise(settings);
         seat.potential = Some(walker.into_potential());
-        Ok(vec![noise])
+        Ok(vec![noise?])
     })?;
     Ok(mean(found.iter().map(|noise| noise[0])))
 }
@@ -363,17 +384,52 @@ fn thinning(settings: &Sampler, figures: &Figures) -> u64 {
     })
 }
 
-fn halve(figures: &mut Figures, settings: &Sampler, why: &str) -> Result<()> {
+/// Prepares a window that is run again, from where the chains are: half the step, or less if the
+/// minibatch noise there asks for it.
+fn again<F: Real, P: Potential<F> + Send, R: Send>(
+    settings: &Sampler,
+    together: &Together<'_>,
+    seats: &mut [Seat<F, P, R>],
+    scales: &Scales<F>,
+    figures: &mut Figures,
+    why: &str,
+) -> Result<()> {
     figures.halvings += 1;
     if figures.halvings > MOST_HALVINGS {
         return Err(Error::Diverged(format!(
             "the warm-up found no step that works, down to {:.2e}: {why}; start the chains closer to \
-             the posterior's mass, look for parameters that the data and the prior leave free, or \
-             use larger batches",
+             the posterior's mass, look for parameters that the data and the prior leave free, use \
+             larger batches, or warm up for longer",
             figures.step
         )));
     }
     figures.step /= 2.0;
+    match noise(settings, together, seats, scales, figures) {
+        Ok(noise) => {
+            figures.gradient_noise = noise;
+            figures.step = figures.step.min(step(settings, noise, figures.halvings));
+        }
+        // The next window will say so, with a smaller step.
+        Err(error) if error.is_divergence() => figures.gradient_noise = 0.0,
+        Err(error) => return Err(error),
+    }
     figures.thin = thinning(settings, figures);
     Ok(())
+}
+
+fn ran_away(chain: u32, temperature: f64) -> Error {
+    Error::Diverged(format!(
+        "chain {chain} ran away: its configurational temperature is {temperature:.1e} times what it \
+         should be"
+    ))
+}
+
+/// What is wrong with the temperature of the last window.
+fn off(reading: &Temperature) -> String {
+    let Temperature { mean, standard_error, .. } = reading;
+    let wrong = if reading.is_unknown() { "unknown" } else { "off" };
+    format!(
+        "the configurational temperature is {wrong}: {mean:.3e} ± {standard_error:.1e} times what it \
+         should be"
+    )
 }
