@@ -322,7 +322,7 @@ fn page(settings: &Settings, mnist: &Mnist, studies: &[Vec<Outcome>], full: bool
         "# Turned digits\n\n`{data}cargo run --release -p santa-cli --example rotated_digits -- \
          --seed {seed} --seeds {seeds} --epochs {epochs} --draws {draws}`\n\n{} training and {} \
          test digits of MNIST, hidden units {hidden:?}, {epochs} epochs, seeds {seed} to {last}. The \
-         weights' prior has precision {CHAIN_PRECISION} for the chains, 1 for the others. \
+         weights' prior has precision {CHAIN_PRECISION} for the chains, 1 for the others unless they say otherwise. \
          Dropout (pixels / hidden units) chosen on a sixth of the training data: {}. AUROC: how \
          well the entropy or the mutual information tells upright digits from those turned by \
          {STRANGE} degrees; 0.5 is chance. Means over the seeds ± their standard deviation.\n\n{}",

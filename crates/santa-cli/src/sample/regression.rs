@@ -48,9 +48,8 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
     };
     let prepared = regression.prepare(&sampler, settings.metric.is_none())?;
     let recorder = prepared.recorder();
-    let members = sampler.members_in_team(context.team, |chain| {
-        prepared.member(&sampler, chain, recorder.clone())
-    });
+    let members = sampler
+        .members_in_team(context.team, |chain| prepared.member(&sampler, chain, recorder.clone()));
     let title = format!(
         "{} regression of {}",
         capitalised(&request.model),
