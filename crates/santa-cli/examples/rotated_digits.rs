@@ -1,19 +1,20 @@
 //! Who knows that it does not know? Networks that have seen upright digits are shown turned ones.
 //!
 //! ```sh
-//! cargo run --release -p santa-cli --example rotated_digits [-- --seed 42 --out rotated.json]
+//! cargo run --release -p santa-cli --example rotated_digits [-- --seeds 5 --out rotated.json]
 //! ```
 //!
-//! A single network, dropout, Monte Carlo dropout (Gal and Ghahramani, 2016) and two chains of Santa
+//! A single network under two priors, dropout, Monte Carlo dropout (Gal and Ghahramani, 2016) and two chains of Santa
 //! that go on exploring: one cold, one at the temperature of the posterior. On the embedded subset of
 //! MNIST, with 100-100 hidden units; if `SANTA_DATA` names a folder that has it, on the full set,
 //! with 400-400. The rates of dropout are chosen on a sixth of the training data; nothing else is
-//! chosen here. One seed, and nothing shows that the chains have converged: a demonstration, not a
-//! comparison.
+//! chosen here. Nothing shows that the chains have converged: what is compared are predictions.
+//! It prints the page `results/sampling/rotated-digits.md`.
 
 use clap::Parser;
 use santa::dynamics::{Exploration, InitialMomentum, Metric, Sgd};
 use santa::noise::{Purpose, Stream};
+use santa::stats::Moments;
 use santa::{
     Algorithm, Chain, InverseTemperature, Layout, Potential, Prior, Sampling, Santa, StepSize,
     Stepper,
@@ -32,7 +33,7 @@ const BATCH: usize = 100;
 const DROPOUT: [[f64; 2]; 3] = [[0.2, 0.5], [0.1, 0.25], [0.05, 0.1]];
 /// One of so many training examples is set aside to choose them by.
 const SET_ASIDE: u32 = 6;
-/// Learning rate and momentum of plain descent; its prior has precision 1.
+/// Learning rate and momentum of plain descent; its prior has precision 1, or that of the chains.
 const DESCENT: (f64, f64) = (0.1, 0.9);
 /// Those of the chains, and the precision of their prior, as in the reproduction of the paper's
 /// Table 1 (`experiments/table1.toml`).
@@ -48,9 +49,12 @@ const STRANGE: f64 = 90.0;
 #[derive(Parser)]
 #[command(about = "Shows turned digits to networks that have seen upright ones")]
 struct Arguments {
-    /// Of the initial weights, the minibatches and all noise.
+    /// The first seed, of the initial weights, the minibatches and all noise.
     #[arg(long, default_value_t = 42)]
     seed: u64,
+    /// How many seeds, one after the other.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
     /// Passes through the training data.
     #[arg(long, default_value_t = 40)]
     epochs: u64,
@@ -76,18 +80,13 @@ fn main() -> Result<()> {
         seed: arguments.seed,
         turns: (180.0 / TURN) as u32,
     };
-    println!(
-        "{} training and {} test digits, hidden units {:?}, {} epochs, seed {}\n",
-        mnist.train.len(),
-        mnist.test.len(),
-        settings.hidden,
-        settings.epochs,
-        settings.seed
-    );
-    let outcomes = study(&settings, &mnist)?;
-    print!("{}", table(&outcomes));
+    let mut studies = Vec::new();
+    for seed in arguments.seed..arguments.seed + arguments.seeds {
+        studies.push(study(&Settings { seed, ..settings.clone() }, &mnist)?);
+    }
+    print!("{}", page(&settings, &mnist, &studies, full));
     if let Some(path) = arguments.out {
-        std::fs::write(path, serde_json::to_string_pretty(&(settings, outcomes))?)?;
+        std::fs::write(path, serde_json::to_string_pretty(&(settings, studies))?)?;
     }
     Ok(())
 }
@@ -99,6 +98,7 @@ struct Settings {
     epochs: u64,
     /// From each posterior.
     draws: u64,
+    /// The first, where there are several.
     seed: u64,
     /// Rotations besides the upright digits, [`TURN`] degrees apart.
     turns: u32,
@@ -109,6 +109,8 @@ struct Settings {
 struct Outcome {
     name: String,
     draws: u64,
+    /// Of dropout: of a pixel, of a hidden unit.
+    rates: Option<[f64; 2]>,
     /// On the upright test digits.
     scores: Scores,
     rotations: Vec<Rotation>,
@@ -124,6 +126,7 @@ struct Rotation {
     degrees: f64,
     error: f64,
     /// Means over the digits.
+    log_likelihood: f64,
     entropy: f64,
     mutual_information: f64,
 }
@@ -149,12 +152,14 @@ fn study(settings: &Settings, mnist: &Mnist) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
 
     let descent: Algorithm = Sgd::new(DESCENT.0).momentum(DESCENT.1).into();
-    let mut chain = run(&network, descent.clone(), 1.0)?;
-    chain.advance(steps)?;
-    let mut one = Turned::new(&test, &angles)?;
-    let (theta, model) = chain.theta_and_potential();
-    one.add(model, theta)?;
-    outcomes.push(one.outcome("SGD-M")?);
+    for (name, precision) in [("SGD-M", 1.0), ("SGD-M, the chains' prior", CHAIN_PRECISION)] {
+        let mut chain = run(&network, descent.clone(), precision)?;
+        chain.advance(steps)?;
+        let mut one = Turned::new(&test, &angles)?;
+        let (theta, model) = chain.theta_and_potential();
+        one.add(model, theta)?;
+        outcomes.push(one.outcome(name, None)?);
+    }
 
     let with_dropout = |rates: [f64; 2]| network.clone().with_dropout(rates[0], rates[1]);
     let (aside, rest): (Vec<u32>, Vec<u32>) =
@@ -180,8 +185,8 @@ fn study(settings: &Settings, mnist: &Mnist) -> Result<Vec<Outcome>> {
         let thinned = drop_units(theta, model.network().layout(), rates, settings.seed, draw);
         random.add(model, &thinned)?;
     }
-    outcomes.push(usual.outcome(&format!("Dropout {} / {}", rates[0], rates[1]))?);
-    outcomes.push(random.outcome("Monte Carlo dropout")?);
+    outcomes.push(usual.outcome("Dropout", Some(rates))?);
+    outcomes.push(random.outcome("Monte Carlo dropout", Some(rates))?);
 
     for (name, beta) in [("Santa, beta = 1000", 1_000.0), ("Santa, beta = 1", 1.0)] {
         let sampler = Santa {
@@ -203,7 +208,7 @@ fn study(settings: &Settings, mnist: &Mnist) -> Result<Vec<Outcome>> {
             let (theta, model) = chain.theta_and_potential();
             posterior.add(model, theta)?;
         }
-        outcomes.push(posterior.outcome(name)?);
+        outcomes.push(posterior.outcome(name, None)?);
     }
     Ok(outcomes)
 }
@@ -232,6 +237,8 @@ fn drop_units(theta: &[f32], layout: &Layout, rates: [f64; 2], seed: u64, draw: 
     theta
 }
 
+const NO_DRAWS: &str = "there are no draws; ask for some";
+
 /// The predictions of the test digits at every angle.
 struct Turned<'a> {
     test: &'a [Examples],
@@ -258,16 +265,18 @@ impl<'a> Turned<'a> {
         Ok(())
     }
 
-    fn outcome(&self, name: &str) -> Result<Outcome> {
+    fn outcome(&self, name: &str, rates: Option<[f64; 2]>) -> Result<Outcome> {
         let labels: Vec<usize> = self.test[0].labels().collect();
         let mut rotations = Vec::new();
         for (predictive, degrees) in self.predictives.iter().zip(self.angles) {
             let of = predictive.uncertainties();
+            let probabilities = predictive.probabilities().ok_or(NO_DRAWS)?;
             let wrong = of.iter().zip(&labels).filter(|(u, label)| u.class != **label).count();
             let mean = |f: fn(&Uncertainty) -> f64| of.iter().map(f).sum::<f64>() / of.len() as f64;
             rotations.push(Rotation {
                 degrees: *degrees,
                 error: wrong as f64 / of.len() as f64,
+                log_likelihood: Scores::of(&probabilities, &labels)?.log_likelihood,
                 entropy: mean(|u| u.entropy),
                 mutual_information: mean(|u| u.mutual_information),
             });
@@ -280,10 +289,11 @@ impl<'a> Turned<'a> {
             Detection::between(&familiar, &strange)
         };
         let upright = &self.predictives[0];
-        let probabilities = upright.probabilities().ok_or("there are no draws; ask for some")?;
+        let probabilities = upright.probabilities().ok_or(NO_DRAWS)?;
         Ok(Outcome {
             name: name.into(),
             draws: upright.draws(),
+            rates,
             scores: Scores::of(&probabilities, &labels)?,
             rotations,
             by_entropy: detection(|u| u.entropy)?,
@@ -295,38 +305,84 @@ impl<'a> Turned<'a> {
     }
 }
 
-/// All that [`study`] finds, in Markdown.
-fn table(outcomes: &[Outcome]) -> String {
+/// The page: what was run, and what came of it.
+fn page(settings: &Settings, mnist: &Mnist, studies: &[Vec<Outcome>], full: bool) -> String {
+    let Settings { hidden, epochs, draws, seed, .. } = settings;
+    let (seeds, last) = (studies.len(), seed + studies.len() as u64 - 1);
+    let data = if full { "SANTA_DATA=FOLDER " } else { "" };
+    let mut rates: Vec<String> = studies
+        .iter()
+        .flatten()
+        .filter(|outcome| outcome.draws == 1)
+        .filter_map(|outcome| outcome.rates.map(|[pixel, unit]| format!("{pixel} / {unit}")))
+        .collect();
+    rates.sort();
+    rates.dedup();
+    format!(
+        "# Turned digits\n\n`{data}cargo run --release -p santa-cli --example rotated_digits -- \
+         --seed {seed} --seeds {seeds} --epochs {epochs} --draws {draws}`\n\n{} training and {} \
+         test digits of MNIST, hidden units {hidden:?}, {epochs} epochs, seeds {seed} to {last}. The \
+         weights' prior has precision {CHAIN_PRECISION} for the chains, 1 for the others unless they say otherwise. \
+         Dropout (pixels / hidden units) chosen on a sixth of the training data: {}. AUROC: how \
+         well the entropy or the mutual information tells upright digits from those turned by \
+         {STRANGE} degrees; 0.5 is chance. Means over the seeds ± their standard deviation.\n\n{}",
+        mnist.train.len(),
+        mnist.test.len(),
+        rates.join(", "),
+        table(studies)
+    )
+}
+
+/// The mean over the studies ± the standard deviation, where there are several.
+fn spread(values: impl Iterator<Item = f64>, digits: usize) -> String {
+    let values: Moments = values.collect();
+    match values.count() {
+        0 => "–".into(),
+        1 => format!("{:.digits$}", values.mean()),
+        _ => format!("{:.digits$} ± {:.digits$}", values.mean(), values.variance().sqrt()),
+    }
+}
+
+/// All that [`study`] finds with one seed or several, in Markdown.
+fn table(studies: &[Vec<Outcome>]) -> String {
     let mut text = String::from(
-        "| upright | draws | error | log-likelihood | Brier | ECE | ACE | AUROC by entropy \
+        "| upright | draws | error, % | log-likelihood | Brier | ECE | ACE | AUROC by entropy \
          | AUROC by mutual information |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    for outcome in outcomes {
-        let scores = &outcome.scores;
-        let by_information = outcome.by_mutual_information;
-        text += &format!(
-            "| {} | {} | {:.2} % | {:.4} | {:.4} | {:.4} | {:.4} | {:.3} | {} |\n",
-            outcome.name,
-            outcome.draws,
-            100.0 * scores.error(),
-            scores.log_likelihood,
-            scores.brier,
-            scores.expected_calibration_error,
-            scores.adaptive_calibration_error,
-            outcome.by_entropy.auroc,
-            by_information.map_or("–".into(), |detection| format!("{:.3}", detection.auroc)),
-        );
+    let first = studies.first().map_or(&[][..], |study| study);
+    for (k, Outcome { name, draws, .. }) in first.iter().enumerate() {
+        let of = |f: fn(&Outcome) -> Option<f64>, digits| {
+            spread(studies.iter().filter_map(|study| f(&study[k])), digits)
+        };
+        let cells = [
+            of(|o| Some(100.0 * o.scores.error()), 2),
+            of(|o| Some(o.scores.log_likelihood), 4),
+            of(|o| Some(o.scores.brier), 4),
+            of(|o| Some(o.scores.expected_calibration_error), 4),
+            of(|o| Some(o.scores.adaptive_calibration_error), 4),
+            of(|o| Some(o.by_entropy.auroc), 3),
+            of(|o| o.by_mutual_information.map(|detection| detection.auroc), 3),
+        ];
+        text += &format!("| {name} | {draws} | {} |\n", cells.join(" | "));
     }
-    text += "\nError, mean entropy / mean mutual information (nats):\n\n| degrees |";
-    outcomes.iter().for_each(|outcome| text += &format!(" {} |", outcome.name));
-    text += &format!("\n|---|{}\n", "---|".repeat(outcomes.len()));
-    for i in 0..outcomes.first().map_or(0, |outcome| outcome.rotations.len()) {
-        text += &format!("| {} |", outcomes[0].rotations[i].degrees);
-        for Rotation { error, entropy, mutual_information, .. } in
-            outcomes.iter().map(|outcome| &outcome.rotations[i])
-        {
-            let error = 100.0 * error;
-            text += &format!(" {error:.1} %, {entropy:.3} / {mutual_information:.3} |");
+    text +=
+        "\nError, and means of log-likelihood, entropy / mutual information (nats):\n\n| degrees |";
+    first.iter().for_each(|outcome| text += &format!(" {} |", outcome.name));
+    text += &format!("\n|---|{}\n", "---|".repeat(first.len()));
+    for i in 0..first.first().map_or(0, |outcome| outcome.rotations.len()) {
+        text += &format!("| {} |", first[0].rotations[i].degrees);
+        for k in 0..first.len() {
+            let mean = |f: fn(&Rotation) -> f64| {
+                studies.iter().map(|study| f(&study[k].rotations[i])).sum::<f64>()
+                    / studies.len() as f64
+            };
+            text += &format!(
+                " {:.1} %, {:.2}, {:.3} / {:.3} |",
+                100.0 * mean(|r| r.error),
+                mean(|r| r.log_likelihood),
+                mean(|r| r.entropy),
+                mean(|r| r.mutual_information)
+            );
         }
         text.push('\n');
     }
@@ -348,18 +404,22 @@ mod tests {
         let mut settings = Settings { hidden: vec![16], epochs: 4, draws: 3, seed: 1, turns: 6 };
         let outcomes = study(&settings, &mnist).unwrap();
         assert_eq!(outcomes, study(&settings, &mnist).unwrap());
-        assert_eq!(outcomes.iter().map(|o| o.draws).collect::<Vec<_>>(), [1, 1, 3, 3, 3]);
+        assert_eq!(outcomes.iter().map(|o| o.draws).collect::<Vec<_>>(), [1, 1, 1, 3, 3, 3]);
         for outcome in &outcomes {
             let [upright, .., turned] = &outcome.rotations[..] else { panic!() };
             assert_eq!((upright.degrees, turned.degrees), (0.0, STRANGE));
             assert!((upright.error - outcome.scores.error()).abs() < 1e-12);
+            assert_eq!(upright.log_likelihood, outcome.scores.log_likelihood);
             assert_eq!(outcome.by_mutual_information.is_some(), upright.mutual_information > 1e-9);
         }
         assert!(outcomes[0].rotations[0].error < 0.6 && outcomes[0].rotations[6].error > 0.6);
-        let lines = table(&outcomes).lines().count();
-        assert_eq!(lines, 2 + outcomes.len() + 3 + 2 + 7);
+        let ways = outcomes.len();
         settings.seed = 2;
-        assert_ne!(outcomes, study(&settings, &mnist).unwrap());
+        let other = study(&settings, &mnist).unwrap();
+        assert_ne!(outcomes, other);
+        let text = table(&[outcomes, other]);
+        assert_eq!(text.lines().count(), 2 + ways + 3 + 2 + 7);
+        assert!(text.contains('±'));
     }
 
     #[test]

@@ -5,10 +5,9 @@ use super::exact::Exact;
 use super::request::{DEFAULT, Request, law, unknown_law};
 use super::{Context, Outcome};
 use crate::failure::{Failure, Result};
-use santa::noise::{Purpose, Stream};
 use santa::{Group, Prior};
 use santa_posterior::regression::{DEGREES, Design, Family, Regression, Scaling, Sigma, Table};
-use santa_posterior::sampler::{Member, Sampler, Scales, quantities};
+use santa_posterior::sampler::Sampler;
 
 /// Kinds of regression.
 pub const REGRESSIONS: [(&str, &str); 3] = [
@@ -37,8 +36,6 @@ const DEFAULT_SD: f64 = 2.5;
 const ALL_UP_TO: usize = 2_000;
 /// Data per minibatch where there are more.
 const BATCH: usize = 200;
-/// With more coefficients, diagonal scales; a triangle would cost more than the data.
-const DENSE_UP_TO: usize = 1_000;
 
 /// Samples a regression.
 pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
@@ -46,54 +43,25 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
     let (regression, facts) = read(request)?;
     let settings = &request.sampler;
     let n = regression.target().data_size().get() as usize;
-    let dim = regression.target().dim();
     let sampler = Sampler {
         batch_size: settings.batch.unwrap_or(if n <= ALL_UP_TO { n } else { BATCH }),
         ..settings.sampler(context.seed)
     };
-
-    // The mode and the curvature there: the anchor of the minibatches, where to start, how wide.
-    let laplace = regression.laplace()?;
-    let known = settings.metric.is_none() && dim <= DENSE_UP_TO;
-    let scales = match known {
-        true => Some(Scales::dense(&laplace.mode, &laplace.covariance())?),
-        false => None,
-    };
-    let regression = match sampler.batch_size < n {
-        true => regression.with_anchor(&laplace.mode)?,
-        false => regression,
-    };
-    let recorder = {
-        let regression = regression.clone();
-        quantities(regression.names(), move |theta: &[f64], out: &mut [f64]| {
-            // As long as its names: `original` gives one number for each.
-            match regression.original(theta) {
-                Ok(values) => out.copy_from_slice(&values),
-                Err(_) => out.fill(f64::NAN),
-            }
-        })
-    };
-    let start = move |normals: &[f64]| {
-        /// Wider than the posterior, so that chains that agree have come from different sides.
-        const SPREAD: f64 = 2.0;
-        laplace.draw(&normals.iter().map(|x| SPREAD * x).collect::<Vec<_>>())
-    };
-    let members = sampler.members_in_team(context.team, |chain| {
-        let mut normals = vec![0.0; dim];
-        Stream::new(sampler.seed, chain, Purpose::Initialisation).normals(0, 0, 0, &mut normals);
-        let member = Member::new(regression.clone(), recorder.clone(), start(&normals));
-        match &scales {
-            Some(scales) => member.with_scales(scales.clone()),
-            None => member,
-        }
-    });
+    let prepared = regression.prepare(&sampler, settings.metric.is_none())?;
+    let recorder = prepared.recorder();
+    let members = sampler
+        .members_in_team(context.team, |chain| prepared.member(&sampler, chain, recorder.clone()));
     let title = format!(
         "{} regression of {}",
         capitalised(&request.model),
         request.response.as_deref().unwrap_or_default()
     );
-    let exact = Some(Exact { potential: regression, recorder, start: Box::new(start) });
-    conduct(sampler, members, Model { title, facts, exact }, context)
+    let exact = Exact {
+        potential: prepared.regression.clone(),
+        recorder,
+        start: Box::new(move |normals| prepared.start(normals)),
+    };
+    conduct(sampler, members, Model { title, facts, exact: Some(exact) }, context)
 }
 
 fn capitalised(word: &str) -> String {

@@ -70,18 +70,38 @@ def measure(problem, draws, seconds, most_draws=4000, burn_in=BURN_IN):
     return result
 
 
-# A run is admissible if means are within this many standard deviations (rms), and standard
+# A run is within bounds if means are within this many standard deviations (rms), and standard
 # deviations within this share, of the reference, beyond what so few effective draws explain.
 BOUND = 0.1
+# The fewest effective draws (median) of which that can be said.
+LEAST_ESS = 10
+# Chains with a larger R-hat disagree: their effective sample size is no number of anything.
+RHAT_BOUND = 1.1
+
+
+def converged(row):
+    """Whether the chains agree, so that their effective draws can be counted."""
+    return "failed" not in row and row["rhat_max"] <= RHAT_BOUND
+
+
+def within_bounds(row):
+    """`yes` or `no`, or why it cannot be said."""
+    if "failed" in row:
+        return "no"
+    if "bias_rms" not in row:
+        return "no reference"
+    if not converged(row):
+        return "not converged"
+    noise = 1 / row["ess_median"] ** 0.5
+    means, spreads = BOUND + noise, BOUND + noise / 2**0.5
+    good = row["bias_rms"] <= means and row["sd_ratio_rms"] <= spreads
+    return "yes" if good and row["ess_median"] >= LEAST_ESS else "no"
 
 
 def admissible(row):
-    if "failed" in row or row.get("ess_median", 0) < 10:
-        return False
-    if "bias_rms" not in row:
-        return True
-    noise = 1 / row["ess_median"] ** 0.5
-    return row["bias_rms"] <= BOUND + noise and row["sd_ratio_rms"] <= BOUND + noise / 2**0.5
+    """Within bounds; where there is no reference, converged."""
+    within = within_bounds(row)
+    return within == "yes" or within == "no reference" and converged(row)
 
 
 def append(path, row):

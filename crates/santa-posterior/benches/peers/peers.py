@@ -4,7 +4,7 @@
     python peers.py reference --seconds 300      their posteriors by long NUTS runs
     python peers.py tune --seconds 3             every sampler over a grid -> settings.json
     python peers.py run --seconds 20 [--ours "santa-peers ..."]
-    python peers.py table                        what `run` has found, as Markdown
+    python peers.py table [--rows peers.jsonl]   what `run` has found, as Markdown
 
 Everything is in the folder of --work; README.md says what is measured, and how.
 """
@@ -246,8 +246,11 @@ def show(row):
 
 
 def table(options):
-    """The better of the modes for each sampler, ours first, ratios to our best admissible one."""
-    rows = [json.loads(line) for line in open(options.work / "results.jsonl")]
+    """The better of the modes for each sampler, ours first, ratios to our best admissible one.
+
+    Effective draws are counted of chains that agree, and compared between such chains alone.
+    """
+    rows = [json.loads(line) for line in open(options.rows or options.work / "results.jsonl")]
     for problem in options.problems:
         best = {}
         for row in (row for row in rows if row["problem"] == problem and "ess_min" in row):
@@ -255,23 +258,28 @@ def table(options):
             # Runs of the same kind: the last one of each mode, then the better mode.
             best.setdefault(name, {})[row.get("mode", "")] = row
         rows_here = [max(modes.values(), key=lambda row: row["ess_per_s"]) for modes in best.values()]
-        rows_here.sort(key=lambda row: (row["who"] != "santa", -row["ess_per_s"]))
+        rows_here.sort(key=lambda row: (
+            row["who"] != "santa", not measure.converged(row),
+            -row["ess_per_s"] if measure.converged(row) else -row.get("gradients_per_s", 0)))
         if not rows_here:
             continue
         mine = [row for row in rows_here if row["who"] == "santa" and measure.admissible(row)]
         against = max((row["ess_per_s"] for row in mine), default=None)
         print(f"\n### {problem}\n")
         print("| who | sampler | batch | step | gradients/s | ESS/s, least | ESS/s, median | "
-              "bias, rms | sd off, rms | within bounds | ours is faster by |")
-        print("| --- | --- " + "| ---: " * 7 + "| --- | ---: |")
+              "R-hat, largest | bias, rms | sd off, rms | within bounds | ours is faster by |")
+        print("| --- | --- " + "| ---: " * 8 + "| --- | ---: |")
         for row in rows_here:
-            ratio = against / row["ess_per_s"] if against and row["who"] != "santa" else None
+            counts = measure.converged(row)
+            compared = against and counts and row["who"] != "santa"
+            ratio = against / row["ess_per_s"] if compared else None
             cells = [
                 row["who"], row["sampler"] + (", whitened" if row.get("whitened") else ""),
                 row.get("batch", ""), row.get("step", ""), row.get("gradients_per_s", ""),
-                f"{row['ess_per_s']:.3g}", f"{row['ess_median_per_s']:.3g}",
-                row.get("bias_rms", ""), row.get("sd_ratio_rms", ""),
-                "yes" if measure.admissible(row) else "no",
+                *(f"{row[k]:.3g}" if counts else "not converged"
+                  for k in ("ess_per_s", "ess_median_per_s")),
+                f"{row['rhat_max']:.2f}", row.get("bias_rms", ""), row.get("sd_ratio_rms", ""),
+                measure.within_bounds(row),
                 "" if ratio is None else f"{ratio:.3g}",
             ]
             print("| " + " | ".join(str(cell) for cell in cells) + " |")
@@ -306,6 +314,8 @@ def main():
     parser.add_argument("--problems", nargs="*", default=problems.NAMES, choices=problems.NAMES)
     parser.add_argument("--peers", nargs="*", default=list(SAMPLERS), choices=list(SAMPLERS))
     parser.add_argument("--samplers", nargs="*", help="only these")
+    parser.add_argument("--rows", type=pathlib.Path,
+                        help="`table` of these rows instead of those in the work folder")
     parser.add_argument("--steps", nargs="*", type=float, help="tune over these only")
     parser.add_argument("--batches", nargs="*", type=int, help="tune with these only")
     parser.add_argument("--modes", nargs="*", default=["vmap", "processes"])
@@ -315,10 +325,11 @@ def main():
                         help="tune on regressions whitened by the Hessian at the mode")
     parser.add_argument("--ours", help="our program; see `ours` for what it is given and leaves")
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
+    if not options.rows:
+        options.work.mkdir(parents=True, exist_ok=True)
     actions = dict(prepare=prepare, reference=reference, tune=tune, run=run, table=table,
                    choose=lambda o: choose(o, o.work / "tune.jsonl"))
-    if options.do != "prepare":
+    if options.do != "prepare" and not options.rows:
         options.problems = [p for p in options.problems if (options.work / p).exists()]
     actions[options.do](options)
 

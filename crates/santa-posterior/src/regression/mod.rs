@@ -10,6 +10,7 @@
 //! | linear regression that outliers do not pull along | [`Family::StudentT`] |
 //! | minibatch gradients with little noise | [`Regression::with_anchor`] |
 //! | the mode and the curvature there | [`Regression::laplace`] |
+//! | chains for a [`Sampler`](crate::sampler::Sampler), with all of it | [`Regression::prepare`] |
 //! | half the memory traffic | `Regression<f32>` |
 
 mod cholesky;
@@ -21,6 +22,7 @@ mod laplace;
 mod lines;
 mod pass;
 mod potential;
+mod prepared;
 
 pub use csv::Table;
 pub use design::{Design, INTERCEPT, Scaling};
@@ -28,6 +30,7 @@ pub use family::{DEGREES, Family, Sigma};
 pub use laplace::Laplace;
 pub use lines::Arithmetic;
 pub use potential::{COEFFICIENTS, LOG_SIGMA, Regression, SIGMA};
+pub use prepared::Prepared;
 
 #[cfg(test)]
 mod tests;
