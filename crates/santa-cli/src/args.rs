@@ -194,7 +194,8 @@ pub struct Sample {
     /// 1 for the posterior, less for a sharper law [default: 1]
     #[arg(long, value_name = "T")]
     pub temperature: Option<f64>,
-    /// The scales that the warm-up finds
+    /// The scales that the warm-up finds [default: dense up to 128 parameters, diagonal for more; those of
+    /// the curvature for regressions of up to 1000]
     #[arg(long, value_name = "KIND")]
     pub metric: Option<Scales>,
     /// The largest step, in units of the posterior's scales [default: 0.5]
@@ -214,7 +215,8 @@ pub struct Sample {
     pub features: Vec<String>,
     /// Prior of all coefficients, or of one: `--prior 'normal(1)'`, `--prior 'age=laplace(0.5)'`,
     /// `--prior 'sigma=half-cauchy(1)'`; of standardised features. Laws: normal(SD), laplace(SCALE),
-    /// flat; for sigma half-normal(SCALE), half-cauchy(SCALE), fixed(VALUE) [default: normal(2.5)]
+    /// flat; for sigma half-normal(SCALE), half-cauchy(SCALE), fixed(VALUE), the VALUE in units of the
+    /// response [default: normal(2.5)]
     #[arg(long, value_name = "[NAME=]LAW", help_heading = "Regressions")]
     pub prior: Vec<String>,
     /// Leave out the intercept
@@ -232,7 +234,7 @@ pub struct Sample {
     /// Draws of each cycle [default: 1]
     #[arg(long, value_name = "N", requires = "cycle", help_heading = "Networks")]
     pub draws_per_cycle: Option<u64>,
-    /// Folder for draws, summary and report [default: posteriors/MODEL]
+    /// Folder for draws, summary and report [default: posteriors/MODEL; of m.toml posteriors/m]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with the draws in the folder, bit for bit

@@ -46,6 +46,34 @@ fn a_gaussian_gives_its_known_moments_a_summary_and_a_report() {
         .refuses(2, &["draws in g", "--resume"]);
     let other = "sample gaussian --dim 3 --draws 500 --seed 7 --out g --resume";
     shop.santa(other).refuses(3, &["another `seed`"]);
+    shop.santa("sample gaussian --dim 3 --draws 400 --out g --resume")
+        .refuses(2, &["`draws` is 400", "500 draws already", "another folder"]);
+}
+
+#[test]
+fn a_part_that_was_lost_is_named_before_the_work_goes_on() {
+    let shop = Workshop::new();
+    let args = "sample gaussian --warm-up 40 --out g";
+    shop.santa(&format!("{args} --draws 40")).done();
+    std::fs::remove_file(shop.path("g/chain-1/draws-000000000.parquet")).unwrap();
+    for draws in [40, 60] {
+        shop.santa(&format!("{args} --draws {draws} --resume")).refuses(
+            3,
+            &["chain-1/draws-000000000.parquet is missing", "draws 0 to 39", "restore"],
+        );
+    }
+}
+
+#[test]
+fn the_draws_of_a_file_lie_in_a_folder_of_its_name() {
+    let shop = Workshop::new();
+    shop.write(
+        "narrow.toml",
+        "model = \"gaussian\"\n[sampler]\nchains = 2\ndraws = 20\nwarm_up = 20\n",
+    );
+    let object = shop.santa("sample narrow.toml --json").done().json();
+    assert_eq!(object["folder"], "posteriors/narrow");
+    assert!(shop.path("posteriors/narrow/report.html").exists());
 }
 
 #[test]
@@ -86,7 +114,8 @@ fn draws_of_other_data_are_not_mixed_and_a_failed_warm_up_leaves_nothing_in_the_
     let args = "sample linear --data table.csv --response y --features x,z --draws 200 --out l";
     shop.santa(args).done();
     shop.write("table.csv", &table().replace("red", "blue"));
-    shop.santa(&format!("{args} --draws 300 --resume")).refuses(3, &["data_sha256"]);
+    let more = args.replace("--draws 200", "--draws 300");
+    shop.santa(&format!("{more} --resume")).refuses(3, &["data_sha256"]);
     // A folder in which no warm-up came to its end.
     std::fs::remove_file(shop.path("l/tuning.safetensors")).unwrap();
     for chain in 0..4 {
@@ -160,7 +189,7 @@ fn what_cannot_be_sampled_is_named() {
         ("gausian", 2, vec!["gausian"]),
         ("linear", 2, vec!["--data"]),
         ("linear --data table.csv", 2, vec!["--response"]),
-        ("linear --data missing.csv --response y", 1, vec!["missing.csv"]),
+        ("linear --data missing.csv --response y", 3, vec!["missing.csv", "--data"]),
         ("linear --data table.csv --response yy", 3, vec!["yy"]),
         ("linear --data holes.csv --response y", 3, vec!["line 3"]),
         ("linear --data table.csv --response y --prior nomal(1)", 2, vec!["nomal", "normal"]),
@@ -168,13 +197,19 @@ fn what_cannot_be_sampled_is_named() {
         ("logistic --data table.csv --response y --features x", 3, vec!["0"]),
         ("gaussian --data table.csv", 2, vec!["--data", "no meaning"]),
         ("gaussian --chains 0", 2, vec!["chains"]),
+        ("gaussian --dim 100000", 2, vec!["--dim 100000", "fewer parameters"]),
         ("gaussian --largest-step 3", 2, vec!["largest_step"]),
         ("gaussian --temperature 0", 2, vec!["--temperature 0", "santa train"]),
-        ("gaussian --show theta[7] --draws 100000000", 2, vec!["theta[7]", "theta[0]"]),
+        ("gaussian --show theta[7] --draws 100000000", 2, vec!["theta[7]", "theta[1]"]),
         ("linear --data line.csv --response y", 3, vec!["sigma", "exactly"]),
         ("linear --data named.csv --response y --prior sigma=flat", 2, vec!["rename", "sigma"]),
         ("tiny.toml --set optimizer=sghmc --cycle 10", 2, vec!["no cycles", "cyclical"]),
-        ("tiny.toml --set optimizer=adam", 2, vec!["without noise", "sghmc"]),
+        ("tiny.toml --set optimizer=adam", 2, vec!["without noise", "sghmc", "optimizer.beta=1"]),
+        (
+            "tiny.toml --set optimizer=santa --set optimizer.exploration=always",
+            2,
+            vec!["`optimizer.beta` changes", "--set optimizer.beta=1"],
+        ),
     ] {
         let said = shop.santa(&format!("sample {args} --out o"));
         said.refuses(code, &words);

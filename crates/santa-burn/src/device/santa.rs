@@ -5,7 +5,7 @@ use super::state::{Moment, State};
 use burn::tensor::Tensor;
 use santa::dynamics::{
     AlphaInRefinement, Corrections, Diffusion, GradientAt, Metric, NoiseScale, Physics, Push,
-    SecondMomentStart,
+    SecondMomentStart, ThermostatReads,
 };
 use santa::{Integrator, Result, Santa, Stage};
 
@@ -206,8 +206,12 @@ pub(super) fn step<const D: usize>(
         }
         // Cut open between the first A and B.
         (Integrator::Splitting, GradientAt::Midpoint) => {
+            let before = u.clone();
             (u, shift) = forces.damp_kick_damp(u, shift);
-            shift = heat(thermostat, shift, &u, 1.0);
+            shift = match santa.thermostat_reads {
+                ThermostatReads::Momentum => heat(thermostat, shift, &u, 1.0),
+                ThermostatReads::Velocity => heat_by_velocity(&s, shift, before, &u),
+            };
             theta = drift(theta, &metrics.g, &u, 1.0);
         }
         // Algorithm 1.
@@ -285,6 +289,23 @@ fn heat<const D: usize>(
     }
     let rate = thermostat.inverse_mass * part;
     (u.clone() * u.clone() - thermostat.target) * rate + shift
+}
+
+/// The same by the velocity between the ends of two steps:
+/// $\alpha \leftarrow \alpha + [((u_{t-1} + u_t)/2)^2 - e^{-\alpha/2} \eta/\beta]/\mu$
+fn heat_by_velocity<const D: usize>(
+    s: &Scalars,
+    shift: Tensor<D>,
+    u_before: Tensor<D>,
+    u: &Tensor<D>,
+) -> Tensor<D> {
+    if !s.thermostat.moves {
+        return shift;
+    }
+    let velocity = (u_before + u.clone()) * 0.5f32;
+    let half_damping = ((shift.clone() + s.base) * -0.5f32).exp();
+    let excess = velocity.clone() * velocity - half_damping * s.thermostat.target;
+    excess * s.thermostat.inverse_mass + shift
 }
 
 /// Where bounds hold, $\alpha$ is kept within them; a NaN passes, to be noticed.

@@ -186,6 +186,7 @@ pub fn algorithms() -> Vec<Algorithm> {
         Santa::new(1e-2, 20).euler().into(),
         Santa { gradient_at: GradientAt::Start, smoothing: 0.4, ..Santa::new(1e-2, 20) }.into(),
         sampler.clone().into(),
+        Santa { thermostat_reads: ThermostatReads::Velocity, ..sampler.clone() }.into(),
         Santa { corrections: Corrections::On { guard: 0.5 }, ..sampler }.into(),
         Sgld::new(Rate::lr(1e-2)).into(),
         Psgld::new(Rate::lr(1e-3)).into(),
@@ -231,9 +232,11 @@ pub fn santa(case: u32) -> Santa {
         1 => StepSize::heavy_ball(lr, 0.8),
         _ => StepSize::paper(Schedule::power(1e-4, 1.0, -0.3), 20.0),
     };
+    let gradient_at = [GradientAt::Start, GradientAt::Midpoint][pick(5, 2)];
+    let midpoint = integrator == Integrator::Splitting && gradient_at == GradientAt::Midpoint;
     Santa {
         integrator,
-        gradient_at: [GradientAt::Start, GradientAt::Midpoint][pick(5, 2)],
+        gradient_at,
         step,
         beta: InverseTemperature::annealed(Schedule::power(0.8, 1.0, 0.4)),
         exploration,
@@ -264,6 +267,11 @@ pub fn santa(case: u32) -> Santa {
         },
         rescale: yes(15),
         thermostat_mass: [ThermostatMass::Mass(3.0), ThermostatMass::Spread(0.3)][pick(16, 2)],
+        thermostat_reads: if midpoint && yes(22) {
+            ThermostatReads::Velocity
+        } else {
+            ThermostatReads::Momentum
+        },
         friction_floor: [None, Some(0.0), Some(0.9)][pick(17, 3)],
         friction_ceiling: [None, Some(1.2)][pick(18, 2)],
         bounds_while_exploring: yes(19),

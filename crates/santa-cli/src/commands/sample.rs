@@ -37,7 +37,7 @@ fn sample(args: &Sample, global: &Global, console: &Console, team: &dyn Team) ->
     set_threads(global)?;
     interrupt::listen(console)?;
     let data_sets = Library::new(global)?;
-    let folder = args.out.clone().unwrap_or_else(|| default_folder(&request));
+    let folder = args.out.clone().unwrap_or_else(|| default_folder(&args.model));
     let context = Context {
         folder: folder.clone(),
         seed: SEED,
@@ -65,9 +65,9 @@ fn sample(args: &Sample, global: &Global, console: &Console, team: &dyn Team) ->
     console.object(&object)
 }
 
-/// `posteriors/MODEL`, without the ending of a file.
-fn default_folder(request: &Request) -> PathBuf {
-    let name = Path::new(&request.model).file_stem().unwrap_or_default();
+/// `posteriors/MODEL`, or the name of a file without its ending.
+fn default_folder(model: &str) -> PathBuf {
+    let name = Path::new(model).file_stem().unwrap_or_default();
     Path::new("posteriors").join(name)
 }
 
@@ -179,7 +179,12 @@ fn comparison(all: &[sample::Difference]) -> report::Table {
     /// The worst ones alone.
     const ROWS: usize = 20;
     let mut sorted: Vec<&sample::Difference> = all.iter().collect();
-    sorted.sort_by(|a, b| b.mean.abs().total_cmp(&a.mean.abs()));
+    // What is off comes first; of the others, their means.
+    let key = |d: &sample::Difference| (d.off().map_or(0.0, |(_, by)| by), d.mean.abs());
+    sorted.sort_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
     let rows = sorted.iter().take(ROWS).map(|d| {
         vec![
             d.name.clone(),

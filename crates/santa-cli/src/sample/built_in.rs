@@ -19,6 +19,9 @@ pub const DENSITIES: [(&str, &str); 5] = [
     ("wavy", "a Gaussian with waves"),
 ];
 
+/// The most parameters. The covariance of a Gaussian has the square of them.
+const LARGEST_DIM: usize = 1_024;
+
 const OPTIONS: [&str; 4] = ["--dim", "--metric", "--largest-step", "--temperature"];
 
 /// Samples a built-in density.
@@ -27,6 +30,12 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
     let dim = request.dim.unwrap_or(2);
     if dim == 0 {
         return Err(Failure::usage("--dim 0: there must be at least one parameter"));
+    }
+    if dim > LARGEST_DIM {
+        return Err(Failure::usage(format!(
+            "--dim {dim}: a built-in density has {LARGEST_DIM} at most"
+        ))
+        .hint("they are there to try the sampler on; ask for fewer parameters"));
     }
     match request.model.as_str() {
         "gaussian" => {

@@ -3,13 +3,15 @@
 use super::Context;
 use super::bars::Bars;
 use super::exact::{self, Comparison, Difference, Exact};
-use super::judgement::{compared, heated, hot_or_cold, plain, tempered};
+use super::judgement::{compared, heated, hot_or_cold, plain, tempered, without_correlations};
 use super::report;
 use crate::failure::{Failure, Kind, Result};
 use crate::nearest::unknown;
 use santa::{Potential, Real};
 use santa_posterior::diagnostics::Summary;
-use santa_posterior::sampler::{Figures, Member, Plan, Posterior, Recorder, Sampler, Temperature};
+use santa_posterior::sampler::{
+    Figures, Member, Metric, Plan, Posterior, Recorder, Sampler, Scales, Temperature,
+};
 use santa_posterior::store::Format;
 use santa_posterior::{Draws, Store};
 use serde::Serialize;
@@ -143,6 +145,12 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
         summary.verdict().troubles.iter().map(ToString::to_string).collect();
     troubles.extend(hot_or_cold(&configurational, &sampler));
     troubles.extend(heated(&kinetic, &sampler));
+    let mut notes: Vec<String> = tempered(&sampler).into_iter().collect();
+    // Only where the diagonal was not asked for; and given dynamics have no scales.
+    let (tuning, dim) = (&posterior.tuning, posterior.tuning.reference.len());
+    if sampler.metric == Metric::Auto && matches!(tuning.scales, Scales::Diagonal { .. }) {
+        notes.extend(without_correlations(dim, &tuning.figures, !troubles.is_empty()));
+    }
     let outcome = Outcome {
         title,
         facts,
@@ -154,7 +162,7 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
         plan: posterior.plan,
         exact: None,
         troubles,
-        notes: tempered(&sampler).into_iter().collect(),
+        notes,
         tables: if context.leads() { R::tables(&posterior.recorders)? } else { Vec::new() },
         summary,
         sampler,

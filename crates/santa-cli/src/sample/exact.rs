@@ -20,6 +20,15 @@ const CHAINS: u32 = 4;
 const DRAWS: usize = 500;
 const WARM_UP: u64 = 300;
 
+/// What of a quantity can be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    /// Its mean.
+    Mean,
+    /// Its standard deviation.
+    Sd,
+}
+
 /// What the comparison found for one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
@@ -48,14 +57,19 @@ impl Difference {
         }
     }
 
-    /// Off by more than a tenth of a standard deviation (or a tenth of the scale), and not by chance:
-    /// four standard errors, one quantity in 16,000.
-    pub fn is_off(&self) -> bool {
-        const TOLERANCE: f64 = 0.1;
+    /// What is off, the worse of the two: the mean by more than a tenth of a standard deviation, or
+    /// the standard deviation by more than a twentieth, and not by chance: four standard errors, one
+    /// quantity in 16,000. With it, how many times its tolerance it is off by.
+    pub fn off(&self) -> Option<(Off, f64)> {
         const SURELY: f64 = 4.0;
-        // What is not a number is off.
-        let off = |by: f64, error: f64| !(by.abs() <= TOLERANCE || by.abs() <= SURELY * error);
-        off(self.mean, self.mean_error) || off(self.sd_ratio - 1.0, self.sd_ratio_error)
+        let of = |what, by: f64, tolerance: f64, error: f64| {
+            // What is not a number is off.
+            let off = !(by.abs() <= tolerance || by.abs() <= SURELY * error);
+            off.then_some((what, by.abs() / tolerance))
+        };
+        let mean = of(Off::Mean, self.mean, 0.1, self.mean_error);
+        let sd = of(Off::Sd, self.sd_ratio - 1.0, 0.05, self.sd_ratio_error);
+        mean.into_iter().chain(sd).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 

@@ -1,13 +1,29 @@
 //! What is said of draws, in words, beyond what their summary says: temperatures and the comparison with
 //! exact gradients.
 
-use super::exact::{Comparison, Difference};
-use santa_posterior::sampler::{Sampler, Temperature};
+use super::exact::{Comparison, Difference, Off};
+use super::network::CONSTANT_SANTA;
+use santa_posterior::sampler::{Figures, Sampler, Temperature};
 
 /// Draws whose configurational temperature is off.
 pub fn hot_or_cold(temperature: &Temperature, sampler: &Sampler) -> Option<String> {
     if !temperature.is_off(sampler.tolerance) {
         return None;
+    }
+    if temperature.is_unknown() {
+        return Some(format!(
+            "The draws do not tell how hot they are: their configurational temperature is {}. Either they \
+             are very few, or some chains have run away. Sample longer, or use a smaller step.",
+            reading(temperature)
+        ));
+    }
+    if temperature.mean <= 0.0 {
+        return Some(format!(
+            "The draws are of no law at rest: their configurational temperature is {}, and none that is \
+             not positive can be. The chains still move to where the posterior has its mass. Use a longer \
+             warm-up.",
+            reading(temperature)
+        ));
     }
     let share = 100.0 * (temperature.mean / temperature.expected - 1.0);
     let (how, what) = match share > 0.0 {
@@ -34,7 +50,7 @@ pub fn heated(kinetic: &Temperature, sampler: &Sampler) -> Option<String> {
     Some(format!(
         "The noise of the minibatches heats the chains: their kinetic temperature is {}. They walk about \
          more widely than the law that was asked for. Use a smaller learning rate, larger batches, or a \
-         thermostat (--set optimizer=santa with --set optimizer.exploration=always).",
+         thermostat (--set optimizer=santa {CONSTANT_SANTA}).",
         reading(kinetic)
     ))
 }
@@ -82,16 +98,34 @@ pub fn compared(comparison: &Comparison) -> (Option<String>, Option<String>) {
 }
 
 fn differ(all: &[Difference]) -> Option<String> {
-    let off: Vec<&Difference> = all.iter().filter(|difference| difference.is_off()).collect();
-    let worst = off.iter().max_by(|a, b| a.mean.abs().total_cmp(&b.mean.abs()))?;
+    let off: Vec<_> = all.iter().filter_map(|one| one.off().map(|off| (one, off))).collect();
+    let (worst, (what, _)) = off.iter().max_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))?;
+    let name = &worst.name;
+    let example = match what {
+        Off::Mean => format!("the mean of {name} by {:.2} of its standard deviations", worst.mean),
+        Off::Sd => {
+            format!("the standard deviation of {name} by {:+.0} %", 100.0 * (worst.sd_ratio - 1.0))
+        }
+    };
     Some(format!(
-        "The draws differ from those of a short exact run in {} of {} quantities (the mean of {} by \
-         {:.2} of its standard deviations). Use larger batches or a smaller step (--batch, \
-         --largest-step); where the posterior has several modes, neither run may have seen them all.",
+        "The draws differ from those of a short exact run in {} of {} quantities ({example}). Use larger \
+         batches or a smaller step (--batch, --largest-step); where the posterior has several modes, \
+         neither run may have seen them all.",
         off.len(),
-        all.len(),
-        worst.name,
-        worst.mean
+        all.len()
+    ))
+}
+
+/// What may help a warm-up whose scales are without correlations because there are many parameters.
+pub fn without_correlations(dim: usize, figures: &Figures, is_trouble: bool) -> Option<String> {
+    /// The most parameters for which correlations are still quickly found and used.
+    const FEW_HUNDRED: usize = 500;
+    if dim > FEW_HUNDRED || !(is_trouble || figures.halvings > 0) {
+        return None;
+    }
+    Some(format!(
+        "The scales of the {dim} parameters were found without their correlations. `--metric dense` finds \
+         these too: up to a few hundred parameters it is often the quicker way to draws that forget."
     ))
 }
 
@@ -177,6 +211,54 @@ mod tests {
         assert!(matches!(of(3.0), (Some(_), None)));
         assert!(matches!(of(f64::NAN), (Some(_), None)));
         assert!(matches!(of(1.08), (None, Some(_))));
+    }
+
+    #[test]
+    fn a_temperature_that_is_unknown_or_not_positive_is_no_percentage() {
+        let sampler = Sampler::seeded(1);
+        let said = |mean, standard_error| {
+            hot_or_cold(&Temperature { mean, standard_error, expected: 1.0 }, &sampler).unwrap()
+        };
+        for (mean, error) in [(-23.7, 5.0), (1.0, f64::NAN), (f64::INFINITY, 1.0), (20.0, 2.0)] {
+            let text = said(mean, error);
+            assert!(text.contains("do not tell") && !text.contains('%'), "{text}");
+        }
+        let text = said(-0.5, 0.1);
+        assert!(text.contains("no law at rest") && !text.contains('%'), "{text}");
+        assert!(said(1.2, 0.01).contains("wider than the posterior by about 20.00 %"));
+        assert!(said(0.8, 0.01).contains("narrower than the posterior by about 20.00 %"));
+    }
+
+    #[test]
+    fn what_differs_from_an_exact_run_is_named_mean_or_standard_deviation() {
+        let of = |name: &str, mean: f64, sd_ratio: f64| Difference {
+            name: name.into(),
+            mean,
+            mean_error: 0.01,
+            sd_ratio,
+            sd_ratio_error: 0.01,
+        };
+        assert_eq!(differ(&[of("a", 0.09, 1.04), of("b", -0.09, 0.96)]), None);
+        let sd = differ(&[of("a", 0.08, 1.0), of("b", 0.02, 0.93)]).unwrap();
+        assert!(sd.contains("1 of 2") && sd.contains("standard deviation of b by -7 %"), "{sd}");
+        let mean = differ(&[of("a", 0.3, 1.0), of("b", 0.02, 0.93)]).unwrap();
+        assert!(mean.contains("2 of 2") && mean.contains("mean of a by 0.30"), "{mean}");
+        let none = differ(&[of("a", 0.3, 1.0), of("b", 0.0, f64::NAN)]).unwrap();
+        assert!(none.contains("standard deviation of b"), "{none}");
+        // Four standard errors are chance.
+        let unsure = Difference { sd_ratio_error: 0.03, ..of("a", 0.0, 1.11) };
+        assert_eq!(differ(&[unsure]), None);
+    }
+
+    #[test]
+    fn scales_without_correlations_are_mentioned_where_they_may_be_the_trouble() {
+        let (calm, halved) = (Figures::default(), Figures { halvings: 2, ..Figures::default() });
+        assert_eq!(without_correlations(200, &calm, false), None);
+        assert_eq!(without_correlations(5_000, &halved, true), None);
+        for (figures, is_trouble) in [(&calm, true), (&halved, false)] {
+            let advice = without_correlations(200, figures, is_trouble).unwrap();
+            assert!(advice.contains("--metric dense"), "{advice}");
+        }
     }
 
     #[test]

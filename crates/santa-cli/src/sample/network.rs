@@ -48,16 +48,25 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
     }
 }
 
+/// What makes a sampler of Santa.
+pub const CONSTANT_SANTA: &str = "--set optimizer.exploration=always --set optimizer.beta=1";
+
 /// Refuses what is no sampler.
 fn refuse(experiment: &Experiment) -> Result<()> {
     /// Long after any schedule has come to its end.
     const LATE: u64 = 1_000_000_000;
     let algorithm = &experiment.optimizer.algorithm;
-    let hint =
-        "use a sampler: --set optimizer=sghmc, or Santa with --set optimizer.exploration=always";
+    let hint = format!("use a sampler: --set optimizer=sghmc, or Santa with {CONSTANT_SANTA}");
     if algorithm.stage(LATE)? != Stage::Exploring {
         let name = &experiment.optimizer.name;
         return Err(Failure::usage(format!("the optimizer {name:?} ends without noise")).hint(hint));
+    }
+    let settings = serde_json::to_value(algorithm).map_err(Failure::system)?;
+    if settings["beta"]["kind"] != "constant" {
+        return Err(Failure::usage(
+            "`optimizer.beta` changes from step to step, and the draws would be of many laws",
+        )
+        .hint("keep it constant: --set optimizer.beta=1 asks for the posterior"));
     }
     if experiment.variational.is_some() {
         return Err(Failure::usage("Bayes by Backprop has its own posterior")

@@ -88,7 +88,12 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
     }
     select.push(response);
     let select = if request.features.is_empty() { None } else { Some(select.as_slice()) };
-    let table = Table::read(path, select)?;
+    let table = Table::read(path, select).map_err(|error| match error {
+        santa_posterior::Error::Io { .. } => {
+            Failure::data(error).hint("`--data` names a CSV file that can be read")
+        }
+        other => other.into(),
+    })?;
     let mut all: Vec<&str> = table.sources().filter(|name| *name != response).collect();
     all.dedup();
     let features: Vec<&str> = match request.features.is_empty() {
@@ -98,7 +103,6 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
     let y = table.response(response)?.to_vec();
     let intercept = request.intercept.unwrap_or(true);
     let design = Design::from_table(&table, &features, intercept, Scaling::Standardised)?;
-    let family = family(request)?;
     let default = match request.priors.get(DEFAULT) {
         Some(text) => prior(text)?,
         None => Prior::gaussian(1.0 / (DEFAULT_SD * DEFAULT_SD)),
@@ -112,7 +116,7 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
             .hint(format!("rename the column {key:?} in {}", path.display())));
         }
     }
-    let mut regression = Regression::new(design, &y, family, default)?;
+    let mut regression = Regression::new(design, &y, family(request)?, default)?;
     let own: Vec<_> = request
         .priors
         .iter()

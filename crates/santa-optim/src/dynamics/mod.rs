@@ -44,7 +44,7 @@ pub use rmsprop::RmsProp;
 pub use santa::{
     AlphaInRefinement, AuthorsRun, Corrections, Diffusion, Exploration, GradientAt,
     InitialMomentum, Metric, NoiseScale, Push, Santa, SecondMomentStart, SeparableMetric,
-    ThermostatMass,
+    ThermostatMass, ThermostatReads,
 };
 pub use saved::Position;
 pub use sgd::Sgd;

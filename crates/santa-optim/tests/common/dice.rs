@@ -259,6 +259,11 @@ impl<'a> Dice<'a> {
             } else {
                 ThermostatMass::Mass(self.number())
             },
+            thermostat_reads: if self.once_in(4) {
+                ThermostatReads::Velocity
+            } else {
+                ThermostatReads::Momentum
+            },
             bounds_while_exploring: self.once_in(2),
             friction_floor: self.maybe(Self::fraction),
             friction_ceiling: self.maybe(Self::number),

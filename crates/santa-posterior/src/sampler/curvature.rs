@@ -1,4 +1,4 @@
-//! First scales, from differences of gradients.
+//! First scales, and the stiffest direction, from differences of gradients.
 
 use crate::error::Result;
 use santa::noise::{Purpose, Stream};
@@ -33,10 +33,8 @@ pub fn first_scales<F: Real, P: Potential<F>>(
     let dim = theta.len();
     let stream = Stream::new(seed, chain, Purpose::Custom(PURPOSE));
     let n = potential.target().data_size().get();
-    let some: Vec<u32> = (0..MOST_DATA.min(n))
-        .map(|i| if n > MOST_DATA { stream.below(0, SUBSET, i as u32, n) as u32 } else { i as u32 })
-        .collect();
-    let batch = if n > MOST_DATA { Batch::of(&some) } else { Batch::full() };
+    let some = subset(n, &stream);
+    let batch = some.as_deref().map_or(Batch::full(), Batch::of);
     let mut scales: Vec<f64> =
         theta.iter().map(|x| FIRST * x.to_f64().abs().max(1.0) / SHARE).collect();
     let (mut moved, mut up, mut down) = (theta.to_vec(), theta.to_vec(), theta.to_vec());
@@ -71,10 +69,59 @@ pub fn first_scales<F: Real, P: Potential<F>>(
     Ok(scales)
 }
 
+/// Some of the data; `None` where there are few enough to take all of them.
+fn subset(n: u64, stream: &Stream) -> Option<Vec<u32>> {
+    let some = || (0..MOST_DATA).map(|i| stream.below(0, SUBSET, i as u32, n) as u32).collect();
+    (n > MOST_DATA).then(some)
+}
+
+/// Rounds of the power iteration.
+const POWERS: u64 = 12;
+
+/// The largest frequency, $\omega = \sqrt{\lambda_{\max}(H)}$, H being the Hessian of U at z; 0 where
+/// there is no direction that curves upwards. By power iteration, over the data or 10,000 of them.
+pub fn largest_frequency<F: Real, P: Potential<F>>(
+    potential: &mut P,
+    z: &[F],
+    seed: u64,
+    chain: u32,
+) -> Result<f64> {
+    let stream = Stream::new(seed, chain, Purpose::Custom(PURPOSE));
+    let some = subset(potential.target().data_size().get(), &stream);
+    let batch = some.as_deref().map_or(Batch::full(), Batch::of);
+    let mut direction = vec![0.0; z.len()];
+    stream.normals(0, DIRECTION, 0, &mut direction);
+    let (mut moved, mut up, mut down) = (z.to_vec(), z.to_vec(), z.to_vec());
+    let mut curvature = 0.0;
+    for _ in 0..POWERS {
+        let length = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
+        if !(length.is_finite() && length > 0.0) {
+            return Ok(0.0);
+        }
+        direction.iter_mut().for_each(|v| *v /= length);
+        for (side, gradient) in [(SHARE, &mut up), (-SHARE, &mut down)] {
+            for ((moved, z), v) in moved.iter_mut().zip(z).zip(&direction) {
+                *moved = F::from_f64(z.to_f64() + side * v);
+            }
+            potential.loss_gradient(&moved, &batch, gradient)?;
+            potential.target().full_gradient(&moved, gradient);
+        }
+        curvature = 0.0;
+        for ((v, up), down) in direction.iter_mut().zip(&up).zip(&down) {
+            let slope = (up.to_f64() - down.to_f64()) / (2.0 * SHARE);
+            curvature += *v * slope;
+            *v = slope;
+        }
+    }
+    Ok(if curvature.is_finite() { curvature.max(0.0).sqrt() } else { 0.0 })
+}
+
 /// Numbers the stream of this module among those of the crate.
 const PURPOSE: u8 = 60;
 /// The segment that the subset of the data is drawn with.
 const SUBSET: u32 = 1;
+/// The segment that the first direction is drawn with.
+const DIRECTION: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -95,5 +142,23 @@ mod tests {
         for (found, sd) in found.iter().zip(sds) {
             assert!((found / sd - 1.0).abs() < 1e-6, "{found} {sd}");
         }
+    }
+
+    #[test]
+    fn the_stiffest_direction_is_found_where_there_is_one() {
+        // Curvatures 0.5 and 9.5, along the diagonals.
+        let mut oblique = from_fn(2, |z: &[f64], g: &mut [f64]| {
+            (g[0], g[1]) = (5.0 * z[0] - 4.5 * z[1], 5.0 * z[1] - 4.5 * z[0]);
+            0.5 * (z[0] * g[0] + z[1] * g[1])
+        })
+        .unwrap();
+        let found = largest_frequency(&mut oblique, &[0.3, -0.2], 1, 0).unwrap();
+        assert!((found / 9.5f64.sqrt() - 1.0).abs() < 1e-6, "{found}");
+        let mut hill = from_fn(2, |z: &[f64], g: &mut [f64]| {
+            (g[0], g[1]) = (-z[0], -2.0 * z[1]);
+            -0.5 * z[0] * z[0] - z[1] * z[1]
+        })
+        .unwrap();
+        assert_eq!(largest_frequency(&mut hill, &[0.3, -0.2], 1, 0).unwrap(), 0.0);
     }
 }

@@ -8,6 +8,12 @@
 //! are then in units of the posterior's own scales, where good values are known beforehand:
 //! $h \le 0.5$, $C = 1$.
 //!
+//! The coordinates are never quite round, and scales without correlations leave directions that are
+//! much stiffer than others. Two things keep all of them at their own variance, exactly so where the
+//! potential is harmonic and up to $h^2$ elsewhere: the thermostats read the velocity between the ends
+//! of steps ([`ThermostatReads::Velocity`](santa::dynamics::ThermostatReads)), and draws are these
+//! ends, $z - u/2$ with what the chain holds between its steps.
+//!
 //! # Warm-up
 //!
 //! 1. *Descent*: Adam, from wherever the chains start, to where the posterior has its mass.
@@ -16,7 +22,10 @@
 //!    chains, pooled over them, drawn towards its diagonal when there are few draws.
 //! 4. *Step size*: minibatches add noise of their own. With V the variance of the minibatch gradient
 //!    of U in whitened coordinates, it acts as a friction of $h V/2$, which is kept below a given
-//!    share of C: $h = \min(h_{\max}, 2\ s\ C/V)$.
+//!    share of C: $h = \min(h_{\max}, 1/\omega, 2\ s\ C/V)$, where $\omega$ is the frequency of
+//!    the stiffest direction. Noise that is not the same in all directions
+//!    makes them unequally hot; the share is then as small as keeps the spread of their temperatures
+//!    at 5 %.
 //! 5. *A last window*, in which nothing is adapted but the thermostats find their level. The
 //!    configurational temperature of it decides: if it is off $1/\beta$ by more than the tolerance
 //!    and by more than chance, or if its standard error is as large as itself, the step is halved and
@@ -47,6 +56,7 @@
 
 mod curvature;
 mod explosion;
+mod noise;
 mod plan;
 mod pooling;
 mod posterior;
@@ -104,9 +114,12 @@ pub struct Sampler {
     pub metric: Metric,
     /// C, the friction in units of the posterior's scales.
     pub friction: f64,
-    /// The largest step h, in the same units.
+    /// The largest step h, in the same units; less where a direction is so stiff that it would not be
+    /// resolved.
     pub largest_step: f64,
-    /// How much of the friction minibatch noise may add, as a share of C.
+    /// How much of the friction minibatch noise may add, as a share of C, at most. Less where the noise
+    /// of some directions is larger than that of others, which scales without correlations leave so: a
+    /// thermostat for each coordinate would make some too hot and others too cold.
     pub noise_share: f64,
     /// By how much the configurational temperature may be off before the step is halved, relative.
     pub tolerance: f64,

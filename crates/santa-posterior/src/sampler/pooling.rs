@@ -3,6 +3,7 @@
 //! Everything here is computed by all members of a team from what all chains have found, in the chains'
 //! order: they come to the same bits, whatever the number of members.
 
+use super::noise::GradientNoise;
 use super::posterior::batch_means;
 use super::scales::{Metric, Scales};
 use crate::error::Result;
@@ -10,8 +11,8 @@ use santa::Real;
 
 /// What one chain has found in a window.
 pub struct Found {
-    /// V in the coordinates of the window.
-    pub noise: f64,
+    /// The noise of its gradients, in the coordinates of the window.
+    pub noise: GradientNoise,
     /// Mean and deviations of its draws.
     pub moments: Moments,
     /// The configurational temperature at each of them.
@@ -22,21 +23,24 @@ impl Found {
     /// As plain numbers, for the other members of a team.
     pub fn to_numbers(&self) -> Vec<f64> {
         let Moments { count, mean, squares, .. } = &self.moments;
-        [&[self.noise, *count], mean.as_slice(), squares, &self.temperatures].concat()
+        let GradientNoise { variance, unevenness } = self.noise;
+        let head = [variance, unevenness, *count];
+        [&head, mean.as_slice(), squares, &self.temperatures].concat()
     }
 
     /// Takes back what [`Found::to_numbers`] gave, for moments of the same kind as `like`.
     pub fn from_numbers(numbers: &[f64], like: &Moments) -> Self {
-        let (noise_and_count, rest) = numbers.split_at(2);
+        let (head, rest) = numbers.split_at(3);
         let (mean, rest) = rest.split_at(like.mean.len());
         let (squares, temperatures) = rest.split_at(like.squares.len());
         let moments = Moments {
-            count: noise_and_count[1],
+            count: head[2],
             mean: mean.to_vec(),
             squares: squares.to_vec(),
             ..like.clone()
         };
-        Found { noise: noise_and_count[0], moments, temperatures: temperatures.to_vec() }
+        let noise = GradientNoise { variance: head[0], unevenness: head[1] };
+        Found { noise, moments, temperatures: temperatures.to_vec() }
     }
 }
 
@@ -52,6 +56,14 @@ pub fn temperature(found: &[Found], beta: f64) -> (f64, f64) {
 pub fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.sum::<f64>() / count
+}
+
+/// The mean noise over chains.
+pub fn mean_noise(chains: &[GradientNoise]) -> GradientNoise {
+    GradientNoise {
+        variance: mean(chains.iter().map(|noise| noise.variance)),
+        unevenness: mean(chains.iter().map(|noise| noise.unevenness)),
+    }
 }
 
 /// New scales: the covariance within chains, pooled.
@@ -164,10 +176,11 @@ mod tests {
         for dense in [false, true] {
             let mut moments = Moments::new(2, dense);
             [[1.0, 2.0], [3.0, -1.0]].iter().for_each(|draw| moments.push(draw));
-            let found = Found { noise: 0.3, moments, temperatures: vec![0.9, f64::INFINITY] };
+            let noise = GradientNoise { variance: 0.3, unevenness: 0.1 };
+            let found = Found { noise, moments, temperatures: vec![0.9, f64::INFINITY] };
             let told = Found::from_numbers(&found.to_numbers(), &Moments::new(2, dense));
             assert_eq!(told.to_numbers(), found.to_numbers());
-            assert_eq!((told.moments.squares, told.noise), (found.moments.squares, 0.3));
+            assert_eq!((told.moments.squares, told.noise), (found.moments.squares, noise));
             assert_eq!(told.temperatures, found.temperatures);
         }
     }

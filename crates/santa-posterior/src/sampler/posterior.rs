@@ -42,7 +42,7 @@ pub struct Temperature {
     pub mean: f64,
     /// Standard error, from the means of batches of consecutive draws.
     pub standard_error: f64,
-    /// What it should be: $1/\beta$, for the kinetic one at the $\beta$ of the dynamics.
+    /// What it should be: $1/\beta$.
     pub expected: f64,
 }
 
@@ -68,19 +68,19 @@ impl Temperature {
 impl<F, R> Posterior<F, R> {
     /// The configurational temperature: whether the law of the parameters is the right one.
     pub fn configurational_temperature(&self) -> Temperature {
-        self.temperature(TEMPERATURE, self.beta)
+        self.temperature(TEMPERATURE)
     }
     /// The kinetic temperature, which a thermostat keeps right whatever the parameters do.
     pub fn kinetic_temperature(&self) -> Temperature {
-        self.temperature(KINETIC, self.tuning.figures.beta)
+        self.temperature(KINETIC)
     }
 
-    fn temperature(&self, name: &str, beta: f64) -> Temperature {
+    fn temperature(&self, name: &str) -> Temperature {
         let place = self.statistics.position(name).expect("a statistic of every draw");
         let chains = self.statistics.quantity(place);
         let slices: Vec<&[f64]> = chains.iter().map(Vec::as_slice).collect();
         let (mean, standard_error) = batch_means(&slices);
-        Temperature { mean, standard_error, expected: 1.0 / beta }
+        Temperature { mean, standard_error, expected: 1.0 / self.beta }
     }
 
     /// The draws of one cycle of a cyclical schedule.

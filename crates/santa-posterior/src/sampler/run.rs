@@ -13,17 +13,18 @@ use super::{Member, Sampler};
 use crate::Draws;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::store::Store;
+use crate::store::{DRAWS, Store};
 use santa::{Checkpoint, Potential, Real};
 use santa_distributed::Team;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Draws between two writes to a store.
+/// Draws between two writes to a store, at most.
 const PART: u64 = 500;
+/// Time between two writes to a store, at most, if no draw takes longer. Those of a network may be
+/// minutes apart, and a crash must not cost hours.
+const WRITE: Duration = Duration::from_secs(60);
 /// Seconds after which the members of a team hear of each other while they draw: whether to stop.
 const ROUND: f64 = 1.0;
-/// Where a chain's checkpoint keeps how many draws it has made.
-const DRAWS: &str = "posterior/draws";
 
 /// A chain while it draws.
 struct Drawing<F: Real, P: Potential<F>, R> {
@@ -32,6 +33,8 @@ struct Drawing<F: Real, P: Potential<F>, R> {
     made: u64,
     /// How many of them are in the store.
     written: u64,
+    /// When they were written, or the drawing began.
+    since: Instant,
     /// Quantities and statistics of the draws of this sitting that are kept in memory.
     quantities: Vec<f64>,
     statistics: Vec<f64>,
@@ -159,6 +162,8 @@ fn go_on<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
         one.made = checkpoint.meta(DRAWS)?;
         one.written = one.made;
         store.forget_after(chain as usize, one.made)?;
+        // Before the work and not after it.
+        store.check_chain(chain as usize, one.ready.recorder.names().len(), one.made)?;
         *drawing = Some(one);
         Ok(Vec::new())
     })?;
@@ -215,7 +220,8 @@ fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
 impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
     fn new(ready: Ready<F, P, R>) -> Self {
         let (quantities, statistics) = (Vec::new(), Vec::new());
-        Drawing { ready, made: 0, written: 0, quantities, statistics, failed: false }
+        let since = Instant::now();
+        Drawing { ready, made: 0, written: 0, since, quantities, statistics, failed: false }
     }
 
     /// Everything that the next draws depend on.
@@ -258,7 +264,7 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
             self.statistics.extend([pace.temperature, pace.kinetic, pace.loss]);
             self.made += 1;
             watch.progress(chain, Stage::Drawing, self.made, settings.draws);
-            if self.made - self.written == PART {
+            if is_due(self.made - self.written, self.since.elapsed()) {
                 self.flush(store, chain as usize)?;
             }
         }
@@ -273,7 +279,9 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
         self.quantities.clear();
         self.statistics.clear();
         self.written = self.made;
-        store.write_checkpoint(chain, &self.checkpoint()?)
+        store.write_checkpoint(chain, &self.checkpoint()?)?;
+        self.since = Instant::now();
+        Ok(())
     }
 
     /// The `dim` quantities of all draws, and after them their statistics.
@@ -290,6 +298,11 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
         all.extend(statistics);
         Ok(all)
     }
+}
+
+/// Whether so many draws are to be written, so long after the last that were.
+fn is_due(draws: u64, since: Duration) -> bool {
+    draws >= PART || draws > 0 && since >= WRITE
 }
 
 /// Says which chain it was, and what to try.
@@ -329,4 +342,16 @@ pub fn gather_recorders<F: Real, P: Potential<F>, R: Recorder<F, P> + Clone>(
     });
     together.alike("recorder", restored.map(|()| Vec::new()))?;
     Ok(recorders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_are_written_when_they_are_many_or_slow() {
+        let minute = Duration::from_secs(60);
+        assert!(is_due(500, Duration::ZERO) && is_due(1, minute));
+        assert!(!is_due(499, minute / 2) && !is_due(0, minute));
+    }
 }

@@ -23,9 +23,6 @@ pub struct Tuning<F> {
 pub struct Figures {
     /// h, the step in units of the scales.
     pub step: f64,
-    /// The inverse temperature that the dynamics are run at, such that the parameters have the one
-    /// that was asked for: see [`Figures::corrected`].
-    pub beta: f64,
     /// Steps between draws.
     pub thin: u64,
     /// V, the variance of the minibatch gradient of U in whitened coordinates, mean over them.
@@ -38,24 +35,6 @@ pub struct Figures {
     pub halvings: u32,
     /// Added to a chain's number for its stream of noise.
     pub stream: u32,
-}
-
-impl Figures {
-    /// The inverse temperature at which to run the dynamics for the parameters to have `beta`.
-    ///
-    /// A thermostat holds the *momenta* at its temperature. On any harmonic potential, whatever its
-    /// frequency, the splitting with the gradient at its midpoint then has
-    ///
-    /// $$ \mathbb{E}[\theta\ \nabla U] = \mathbb{E}[p^2]\ \cosh(\alpha/2),
-    ///    \qquad \alpha = h (C + \beta h V/2), $$
-    ///
-    /// so that the parameters are too hot by 3 % in the variance at $h = 0.5$, $C = 1$. A
-    /// $\beta$ that is larger by the same factor makes it right there, and leaves an error of the
-    /// order of $h^2$ where the potential is not harmonic.
-    pub fn corrected(&self, beta: f64, friction: f64) -> f64 {
-        let alpha = self.step * (friction + 0.5 * beta * self.step * self.gradient_noise);
-        beta * (0.5 * alpha).cosh()
-    }
 }
 
 const FIGURES: &str = "tuning";

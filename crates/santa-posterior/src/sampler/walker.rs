@@ -1,11 +1,15 @@
 //! One chain at work.
 
+use super::curvature::largest_frequency;
+use super::noise::GradientNoise;
 use super::scales::Scales;
 use super::tuning::Figures;
 use super::whitened::Whitened;
 use super::{MAX_CHAINS, Sampler};
 use crate::error::{Error, Result};
-use santa::dynamics::{Algorithm, Diffusion, Exploration, InitialMomentum, Metric, ThermostatMass};
+use santa::dynamics::{
+    Algorithm, Diffusion, Exploration, InitialMomentum, Metric, ThermostatMass, ThermostatReads,
+};
 use santa::{
     Batch, Chain, DataSize, InverseTemperature, Minibatches, Potential, Real, Sampling, Santa,
     StepSize, Stepper,
@@ -21,6 +25,9 @@ pub struct Walker<F: Real, P: Potential<F>> {
     chain: Chain<F, Whitened<P, F>>,
     /// The parameters before the last step, where its gradient was taken.
     before: Vec<F>,
+    /// u before the last step, for dynamics whose draws are the ends of steps: there, theta is held at
+    /// the middle of the next one, $u/2$ further on.
+    u_before: Option<Vec<F>>,
     /// That gradient with the prior.
     slope: Vec<F>,
     /// The fixed point about which the temperature is read.
@@ -56,11 +63,12 @@ pub fn dynamics(settings: &Sampler, figures: &Figures) -> Algorithm {
         Some(other) => other.clone(),
         None => Santa {
             step: StepSize::paper(figures.step * figures.step, settings.friction),
-            beta: InverseTemperature::fixed(figures.beta),
+            beta: InverseTemperature::fixed(settings.beta),
             exploration: Exploration::Always,
             metric: Metric::Identity,
             diffusion: Diffusion::MatchFriction,
             thermostat_mass: ThermostatMass::Spread(FRICTION_SPREAD),
+            thermostat_reads: ThermostatReads::Velocity,
             initial_momentum: InitialMomentum::Thermal,
             ..Santa::default()
         }
@@ -89,10 +97,12 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
             .max(1);
         let reference = vec![F::ZERO; z.len()];
         let (before, slope) = (z.clone(), z.clone());
+        let at_ends = settings.dynamics.is_none();
+        let u_before = at_ends.then(|| vec![F::ZERO; z.len()]);
         let n = target.data_size();
         let minibatches = minibatches(settings, n, stream)?;
         let chain = Chain::with_minibatches(potential, stepper, z, minibatches)?;
-        Ok(Walker { chain, before, slope, reference, first: None, moving })
+        Ok(Walker { chain, before, u_before, slope, reference, first: None, moving })
     }
 
     /// Makes `steps` steps.
@@ -103,6 +113,9 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
             let read = every_step || left == 0;
             if read {
                 self.before.copy_from_slice(self.chain.theta());
+                if let (Some(before), Some(u)) = (&mut self.u_before, momentum(&self.chain)) {
+                    before.copy_from_slice(u);
+                }
             }
             self.chain.advance(1)?;
             if read {
@@ -120,6 +133,9 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
     }
 
     /// $(z - c)^\top \nabla U / d$ at the parameters before the last step.
+    ///
+    /// Where draws are the ends of steps, z is the end before the gradient was taken. On a harmonic
+    /// potential its covariance with the point of the gradient is its own variance, whatever the step.
     fn reading(&mut self) -> f64 {
         let target = self.chain.potential().target();
         let mut gradient = self.chain.gradient();
@@ -132,20 +148,42 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
         for ((z, c), g) in self.before.iter().zip(&self.reference).zip(gradient) {
             sum += (*z - *c).to_f64() * g.to_f64();
         }
+        if let Some(u) = &self.u_before {
+            for (u, g) in u.iter().zip(gradient) {
+                sum -= 0.5 * u.to_f64() * g.to_f64();
+            }
+        }
         sum * target.data_size().as_f64() / self.moving as f64
     }
 
-    /// The mean of $u^2/\eta$, for dynamics that have a momentum.
+    /// The mean of $u^2/\eta$, for dynamics that have a momentum; where draws are the ends of steps,
+    /// that of the velocity between them, $((u_{t-1} + u_t)/2)^2 e^{\alpha/2}/\eta$.
     fn kinetic(&self) -> Option<f64> {
         let stepper = self.chain.stepper();
-        let u = stepper.state_vector("u")?;
+        let u = momentum(&self.chain)?;
         let eta = stepper.physics(0).ok()??.eta;
-        Some(u.iter().map(|u| u.to_f64().powi(2)).sum::<f64>() / eta / self.moving as f64)
+        let sum: f64 = match (&self.u_before, stepper.friction()) {
+            (Some(before), Ok(Some(alpha))) => (u.iter().zip(before).zip(alpha))
+                .map(|((u, before), alpha)| {
+                    (0.5 * (u.to_f64() + before.to_f64())).powi(2) * (0.5 * alpha).exp()
+                })
+                .sum(),
+            _ => u.iter().map(|u| u.to_f64().powi(2)).sum(),
+        };
+        Some(sum / eta / self.moving as f64)
     }
 
     /// The parameters, in their own coordinates.
     pub fn theta(&self, theta: &mut [F]) {
-        self.chain.potential().scales().to_theta(self.chain.theta(), theta);
+        let scales = self.chain.potential().scales();
+        let held = self.chain.theta();
+        match (&self.u_before, momentum(&self.chain)) {
+            (Some(_), Some(u)) => {
+                let end: Vec<F> = held.iter().zip(u).map(|(z, u)| *z - F::HALF * *u).collect();
+                scales.to_theta(&end, theta);
+            }
+            _ => scales.to_theta(held, theta),
+        }
     }
     /// The first reading of the configurational temperature; NaN before the first step.
     pub fn first_reading(&self) -> f64 {
@@ -174,16 +212,20 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
         self.chain.into_parts().0.into_inner()
     }
 
-    /// V: the variance of the minibatch gradient of U at the present point, mean over coordinates.
-    /// One that is not finite is a divergence.
-    pub fn gradient_noise(&mut self, settings: &Sampler) -> Result<f64> {
-        /// Minibatches that it is estimated from.
-        const BATCHES: u64 = 24;
+    /// The frequency of the stiffest direction at the present point.
+    pub fn largest_frequency(&mut self, settings: &Sampler) -> Result<f64> {
+        let (z, stream) = (self.chain.theta().to_vec(), self.chain.stepper().chain());
+        largest_frequency(self.chain.potential_mut(), &z, settings.seed, stream)
+    }
+
+    /// The noise of the minibatch gradient of U at the present point. One that is not finite is a
+    /// divergence.
+    pub fn gradient_noise(&mut self, settings: &Sampler) -> Result<GradientNoise> {
         let target = self.chain.potential().target().clone();
         let n = target.data_size();
         let (sampling, size) = batches(settings, n.get());
         if sampling == Sampling::Full {
-            return Ok(0.0);
+            return Ok(GradientNoise::NONE);
         }
         let stream = self.chain.stepper().chain();
         // Far from the batches of the run, by their place.
@@ -191,33 +233,26 @@ impl<F: Real, P: Potential<F>> Walker<F, P> {
             Minibatches::new(n, size, Sampling::WithReplacement, !settings.seed, stream)?;
         let at = self.chain.theta().to_vec();
         let step = self.chain.steps().max(1);
-        let (mut sum, mut squares) = (vec![0.0; at.len()], vec![0.0; at.len()]);
-        let mut gradient = vec![F::ZERO; at.len()];
-        for _ in 0..BATCHES {
+        // Correlations in the scales are there to make it even.
+        let is_even = matches!(self.chain.potential().scales(), Scales::Dense { .. });
+        let noise = GradientNoise::estimate(at.len(), self.moving, !is_even, |gradient| {
             let batch = Batch::of(minibatches.next()).seeded(settings.seed, stream).at_step(step);
-            self.chain.potential_mut().loss_gradient(&at, &batch, &mut gradient)?;
-            for ((sum, squares), g) in sum.iter_mut().zip(&mut squares).zip(&gradient) {
-                let g = g.to_f64() * n.as_f64();
-                *sum += g;
-                *squares += g * g;
-            }
-        }
-        let count = BATCHES as f64;
-        let of_coordinate = |i: usize| (squares[i] - sum[i] * sum[i] / count) / (count - 1.0);
-        let variance: f64 = (0..at.len()).map(of_coordinate).sum();
-        if !variance.is_finite() {
-            let largest = |a: &usize, b: &usize| of_coordinate(*a).total_cmp(&of_coordinate(*b));
-            let place = (0..at.len()).find(|i| !of_coordinate(*i).is_finite());
-            let place = place.or((0..at.len()).max_by(largest)).unwrap_or(0);
-            return Err(Error::Diverged(format!(
-                "chain {}: the variance of the minibatch gradient is {} in coordinate {place}",
+            self.chain.potential_mut().loss_gradient(&at, &batch, gradient)?;
+            gradient.iter_mut().for_each(|g: &mut F| *g *= F::from_f64(n.as_f64()));
+            Ok(())
+        })?;
+        noise.map_err(|(place, variance)| {
+            Error::Diverged(format!(
+                "chain {}: the variance of the minibatch gradient is {variance} in coordinate {place}",
                 stream % MAX_CHAINS,
-                of_coordinate(place)
-            )));
-        }
-        // Where there is no noise, rounding may leave less than none.
-        Ok(variance.max(0.0) / self.moving as f64)
+            ))
+        })
     }
+}
+
+/// u, for dynamics that have one.
+fn momentum<F: Real, P: Potential<F>>(chain: &Chain<F, P>) -> Option<&[F]> {
+    chain.stepper().state_vector("u")
 }
 
 /// The minibatches of a chain.
@@ -253,11 +288,11 @@ mod tests {
                 0.0
             });
         let settings = Sampler { batch_size: 10, ..Sampler::seeded(1) };
-        let figures = Figures { step: 0.1, beta: 1.0, thin: 1, ..Figures::default() };
+        let figures = Figures { step: 0.1, thin: 1, ..Figures::default() };
         let stream = 2 * MAX_CHAINS + 3;
         let mut walker =
             Walker::new(&settings, potential, Scales::Identity, &[0.0; 3], &figures, stream)?;
-        walker.gradient_noise(&settings)
+        walker.gradient_noise(&settings).map(|noise| noise.variance)
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::curvature::first_scales;
 use super::explosion;
-use super::pooling::{Found, Moments, mean, pooled, temperature};
+use super::noise::GradientNoise;
+use super::pooling::{Found, Moments, mean, mean_noise, pooled, temperature};
 use super::posterior::Temperature;
 use super::scales::{Metric, Scales};
 use super::together::Together;
@@ -87,7 +88,6 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
         loop {
             stage += 1;
             figures.stream = stage * MAX_CHAINS;
-            figures.beta = figures.corrected(settings.beta, settings.friction);
             let span = Span { stage: Stage::WarmingUp(number as u32 + 1), draws };
             let outcome = window(settings, together, &mut seats, &scales, &figures, span, watch);
             let (walkers, found) = match outcome {
@@ -101,15 +101,15 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
                 Err(error) => return Err(error),
             };
             (figures.temperature, figures.temperature_error) = temperature(&found, settings.beta);
-            let measured = mean(found.iter().map(|f| f.noise));
+            let measured = mean(found.iter().map(|f| f.noise.variance));
             if number < last {
                 let present = match adapts {
                     true => pooled(settings.metric, &found, &scales)?,
                     false => scales.clone(),
                 };
                 let before = take_seats(&mut seats, walkers);
-                match noise(settings, together, &mut seats, &present, &figures) {
-                    Ok(noise) => figures.gradient_noise = noise,
+                let ground = match ground(settings, together, &mut seats, &present, &figures) {
+                    Ok(ground) => ground,
                     Err(error) if error.is_divergence() => {
                         let starts = seats.iter_mut().zip(before);
                         starts.for_each(|(seat, theta)| seat.theta = theta);
@@ -118,9 +118,10 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
                         continue;
                     }
                     Err(error) => return Err(error),
-                }
+                };
                 scales = present;
-                figures.step = step(settings, figures.gradient_noise, figures.halvings);
+                figures.gradient_noise = ground.noise.variance;
+                figures.step = step(settings, &ground, figures.halvings);
                 figures.thin = thinning(settings, &figures);
                 break;
             }
@@ -184,7 +185,7 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
     /// Steps between two looks at whether to stop.
     const STRIDE: u64 = 50;
     let thin = settings.thin.unwrap_or(1);
-    let figures = Figures { thin, beta: settings.beta, ..Figures::default() };
+    let figures = Figures { thin, ..Figures::default() };
     let mut seats: Vec<_> = members.into_iter().map(|member| (Some(member), None)).collect();
     together.each(&mut seats, |c, (member, ready)| {
         let Some(Member { potential, recorder, start, .. }) = member.take() else {
@@ -348,30 +349,49 @@ fn take_seats<F: Real, P: Potential<F>, R>(
     seats.iter_mut().zip(walkers).map(take).collect()
 }
 
-/// V in the coordinates of new scales.
-fn noise<F: Real, P: Potential<F> + Send, R: Send>(
+/// What bounds the step, in the coordinates of some scales.
+struct Ground {
+    noise: GradientNoise,
+    /// Of the stiffest direction that a chain has found.
+    frequency: f64,
+}
+
+/// Measures it where the chains are.
+fn ground<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
     together: &Together<'_>,
     seats: &mut [Seat<F, P, R>],
     scales: &Scales<F>,
     figures: &Figures,
-) -> Result<f64> {
+) -> Result<Ground> {
     let found = together.each(seats, |c, seat| {
         let potential = seat.potential.take().expect("a potential between windows");
         let stream = figures.stream + c;
         let mut walker =
             Walker::new(settings, potential, scales.clone(), &seat.theta, figures, stream)?;
-        let noise = walker.gradient_noise(settings);
+        let found = walker
+            .gradient_noise(settings)
+            .and_then(|noise| Ok((noise, walker.largest_frequency(settings)?)));
         seat.potential = Some(walker.into_potential());
-        Ok(vec![noise?])
+        let (GradientNoise { variance, unevenness }, frequency) = found?;
+        Ok(vec![variance, unevenness, frequency])
     })?;
-    Ok(mean(found.iter().map(|noise| noise[0])))
+    let noise = |of: &Vec<f64>| GradientNoise { variance: of[0], unevenness: of[1] };
+    Ok(Ground {
+        noise: mean_noise(&found.iter().map(noise).collect::<Vec<_>>()),
+        frequency: found.iter().map(|of| of[2]).fold(0.0, f64::max),
+    })
 }
 
-/// $h = \min(h_{\max}, 2 s C/(\beta V))$, halved as often as was needed.
-fn step(settings: &Sampler, noise: f64, halvings: u32) -> f64 {
-    let largest = settings.largest_step * 0.5f64.powi(halvings as i32);
-    let allowed = 2.0 * settings.noise_share * settings.friction / (settings.beta * noise);
+/// The largest step in units of the stiffest direction's time: beyond it thermostats of coupled
+/// coordinates disturb each other, until the stiff directions are too hot and the soft ones too cold.
+const RESOLVED: f64 = 1.0;
+
+/// $h = \min(h_{\max}, 1/\omega, 2 s C/(\beta V))$, halved as often as was needed.
+fn step(settings: &Sampler, Ground { noise, frequency }: &Ground, halvings: u32) -> f64 {
+    let largest = settings.largest_step.min(RESOLVED / frequency) * 0.5f64.powi(halvings as i32);
+    let share = noise.share(settings.noise_share);
+    let allowed = 2.0 * share * settings.friction / (settings.beta * noise.variance);
     if allowed < largest { allowed } else { largest }
 }
 
@@ -404,10 +424,10 @@ fn again<F: Real, P: Potential<F> + Send, R: Send>(
         )));
     }
     figures.step /= 2.0;
-    match noise(settings, together, seats, scales, figures) {
-        Ok(noise) => {
-            figures.gradient_noise = noise;
-            figures.step = figures.step.min(step(settings, noise, figures.halvings));
+    match ground(settings, together, seats, scales, figures) {
+        Ok(ground) => {
+            figures.gradient_noise = ground.noise.variance;
+            figures.step = figures.step.min(step(settings, &ground, figures.halvings));
         }
         // The next window will say so, with a smaller step.
         Err(error) if error.is_divergence() => figures.gradient_noise = 0.0,

@@ -8,7 +8,7 @@
 //!   tuning.safetensors        what the warm-up found; there once it is done
 //!   chain-0/
 //!     draws-000000000.parquet     the first draws, or .safetensors
-//!     draws-000000500.parquet     those from number 500 on
+//!     draws-000000500.parquet     those from number 500 on; parts may be of any length
 //!     checkpoint.safetensors      the chain after the last of them
 //!   chain-1/ ...
 //! ```
@@ -18,12 +18,15 @@
 //! was whose is not kept, and a run may go on with another number of processes.
 //!
 //! Every file is written beside its place, flushed and renamed, so that it is whole or not there; a
-//! part is written before the checkpoint that counts its draws. Whatever is interrupted, and however,
+//! part is written before the checkpoint that counts its draws. A part has 500 draws at most, and is
+//! written after a minute even if it has fewer; what the draws are does not depend on it. Whatever is interrupted, and however,
 //! what is there can be read, and a run that goes on makes the very draws it would have made.
 //!
 //! Parquet parts have a column per quantity, `chain`, `draw`, and the statistics of the draw in
-//! columns that begin with `stat.`; `pandas.read_parquet("posterior/chain-0")`, polars and DuckDB read
-//! the folder as one table. Safetensors parts hold two tensors, `draws` and `statistics`, one row per
+//! columns that begin with `stat.`. All parts of a chain together are one table. The folder holds the
+//! chain's checkpoint too, so readers are given the parts by name: polars and DuckDB take the pattern
+//! `posterior/chain-0/*.parquet`, and pandas a list of the files,
+//! `pandas.read_parquet(sorted(glob.glob("posterior/chain-0/*.parquet")))`. Safetensors parts hold two tensors, `draws` and `statistics`, one row per
 //! draw: for many quantities, such as all weights of a network.
 
 mod parquet;
@@ -133,8 +136,8 @@ impl Store {
         Ok((draws, statistics))
     }
 
-    /// Makes the folder, or checks that it was made with the same settings. More draws than before
-    /// may be asked for.
+    /// Makes the folder, or checks that it was made with the same settings. More draws than there are
+    /// may be asked for, fewer not.
     pub(crate) fn begin(&self, sampler: &Sampler, names: &[String]) -> Result<()> {
         let path = self.folder.join(SETTINGS);
         let mine = Description {
@@ -153,6 +156,7 @@ impl Store {
                     self.folder.display()
                 )));
             }
+            self.check_draws(sampler)?;
         }
         for chain in 0..sampler.chains as usize {
             let folder = self.chain_folder(chain);
@@ -170,7 +174,27 @@ impl Store {
         Ok(checkpoint.write(self.chain_folder(chain).join(CHECKPOINT))?)
     }
     pub(crate) fn read_checkpoint(&self, chain: usize) -> Result<Checkpoint> {
-        Ok(Checkpoint::read(self.chain_folder(chain).join(CHECKPOINT))?)
+        let path = self.chain_folder(chain).join(CHECKPOINT);
+        match path.exists() {
+            true => Ok(Checkpoint::read(path)?),
+            false => Err(missing(&path, "from which the chain goes on")),
+        }
+    }
+
+    /// Refuses a run of fewer draws than there are.
+    fn check_draws(&self, sampler: &Sampler) -> Result<()> {
+        for chain in 0..sampler.chains as usize {
+            let made: u64 = self.read_checkpoint(chain)?.meta(DRAWS)?;
+            if made > sampler.draws {
+                let folder = self.folder.display();
+                let allowed = format!(
+                    "chain {chain} in {folder} has {made} draws already; ask for {made} or more, or \
+                     choose another folder"
+                );
+                return Err(Error::setting("draws", sampler.draws, allowed));
+            }
+        }
+        Ok(())
     }
 
     /// Writes the draws of a chain from number `first` on.
@@ -203,15 +227,8 @@ impl Store {
     pub(crate) fn read_chain(&self, chain: usize, dim: usize) -> Result<Part> {
         let mut all = Part::default();
         for first in self.parts(chain)? {
+            self.check_held(chain, (all.quantities.len() / dim) as u64, first)?;
             let path = self.part_path(chain, first);
-            let held = (all.quantities.len() / dim) as u64;
-            if first != held {
-                return Err(Error::data(format!(
-                    "{}: draws {held} to {first} of this chain are missing; remove the parts \
-                     after them and its checkpoint, or restore the missing file",
-                    path.display()
-                )));
-            }
             let bytes = fs::read(&path).map_err(Error::io("reading", &path))?;
             let part = match self.format {
                 Format::Parquet => parquet::decode(bytes, dim),
@@ -222,6 +239,30 @@ impl Store {
             all.statistics.extend(part.statistics);
         }
         Ok(all)
+    }
+
+    /// Refuses a chain, of `dim` quantities, that does not hold all draws it has made.
+    pub(crate) fn check_chain(&self, chain: usize, dim: usize, made: u64) -> Result<()> {
+        let held = self.read_chain(chain, dim)?.quantities.len() / dim;
+        self.check_held(chain, held as u64, made)
+    }
+
+    /// Refuses draws that end before those that follow them.
+    fn check_held(&self, chain: usize, held: u64, next: u64) -> Result<()> {
+        let path = self.part_path(chain, held);
+        match held {
+            _ if held == next => Ok(()),
+            _ if held < next => {
+                let what = format!("with draws {held} to {} of the chain", next - 1);
+                Err(missing(&path, &what))
+            }
+            _ => Err(Error::data(format!(
+                "{}: draws {next} to {} are in two files of the chain; remove those that a copy has \
+                 left there",
+                self.chain_folder(chain).display(),
+                held - 1
+            ))),
+        }
     }
 
     /// The first draw of each part of a chain, in order.
@@ -251,8 +292,16 @@ impl Store {
     }
 }
 
+/// Where a chain's checkpoint keeps how many draws it has made.
+pub(crate) const DRAWS: &str = "posterior/draws";
+
 const SETTINGS: &str = "settings.json";
 const CHECKPOINT: &str = "checkpoint.safetensors";
+
+fn missing(path: &Path, what: &str) -> Error {
+    let path = path.display();
+    Error::data(format!("{path} is missing, {what}; restore it, or sample anew in another folder"))
+}
 
 fn read_description(path: &Path) -> Result<Description> {
     let text = fs::read_to_string(path).map_err(Error::io("reading", path))?;
@@ -306,9 +355,23 @@ mod tests {
         // Other settings, as long as there is nothing to go on with.
         store.begin(&sampler, &names).unwrap();
         fs::write(store.tuning_path(), b"found").unwrap();
+        let message = store.begin(&sampler, &names).unwrap_err().to_string();
+        assert!(message.contains("checkpoint.safetensors is missing"), "{message}");
+        let mut checkpoint = Checkpoint::new();
+        checkpoint.insert_meta(DRAWS, &6).unwrap();
+        store.write_checkpoint(0, &checkpoint).unwrap();
         store.write_part(0, 5, &[1.0], &[0.0; 3]).unwrap();
         let message = store.read().unwrap_err().to_string();
-        assert!(message.contains("draws 0 to 5"), "{message}");
+        assert!(message.contains("draws-000000000.parquet is missing"), "{message}");
+        assert!(message.contains("draws 0 to 4"), "{message}");
+        store.write_part(0, 0, &[1.0; 5], &[0.0; 15]).unwrap();
+        store.check_chain(0, 1, 6).unwrap();
+        let message = store.check_chain(0, 1, 8).unwrap_err().to_string();
+        assert!(message.contains("draws-000000006.parquet is missing"), "{message}");
+        assert!(message.contains("draws 6 to 7"), "{message}");
+        store.write_part(0, 0, &[1.0; 9], &[0.0; 27]).unwrap();
+        let message = store.read().unwrap_err().to_string();
+        assert!(message.contains("draws 5 to 8 are in two files"), "{message}");
 
         let part = store.part_path(0, 0);
         fs::write(&part, b"not parquet").unwrap();
@@ -318,6 +381,8 @@ mod tests {
         let message = store.begin(&Sampler { seed: 2, ..sampler.clone() }, &names).unwrap_err();
         assert!(message.to_string().contains("another `seed`"), "{message}");
         store.begin(&Sampler { draws: 7, ..sampler.clone() }, &names).unwrap();
+        let message = store.begin(&Sampler { draws: 5, ..sampler.clone() }, &names).unwrap_err();
+        assert!(message.to_string().contains("has 6 draws already"), "{message}");
         let message = store.begin(&sampler, &["z".into()]).unwrap_err();
         assert!(message.to_string().contains("another `names`"), "{message}");
         let other = store.clone().describing(serde_json::json!({ "data": "b.csv" }));

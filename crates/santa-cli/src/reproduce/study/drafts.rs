@@ -5,6 +5,9 @@ use crate::experiment::Draft;
 use crate::failure::{Failure, Result};
 use toml::{Table, Value};
 
+/// The name of the axis of a grid whose values are tables of several fields.
+const TOGETHER: &str = "together";
+
 impl Study {
     /// The settings that a row may try; one of nothing where there is nothing to choose.
     pub fn grid(&self, place: &Place) -> Vec<Fields> {
@@ -17,7 +20,10 @@ impl Study {
             let with = |fields: &Fields| {
                 let add = |value: &Value| {
                     let mut fields = fields.clone();
-                    fields.push((key.clone(), value.clone()));
+                    match value {
+                        Value::Table(several) if key == TOGETHER => fields.extend(apart(several)),
+                        _ => fields.push((key.clone(), value.clone())),
+                    }
                     fields
                 };
                 values.iter().map(add).collect::<Vec<_>>()
@@ -86,21 +92,24 @@ impl Study {
     }
 }
 
-/// Lays fields over a draft. A table that says what it is replaces what was there; of any other, the
-/// entries do.
+/// Lays fields over a draft.
 fn insert_all(draft: &mut Draft, fields: &Table) -> Result<()> {
+    apart(fields).into_iter().try_for_each(|(path, value)| draft.insert(&path, value, &path))
+}
+
+/// The fields of a table, by their paths. A table that says what it is replaces what was there; of any
+/// other, the entries do.
+fn apart(table: &Table) -> Fields {
     const WHOLE: [&str; 2] = ["clip", "on_trouble"];
     let says = |table: &Table| ["kind", "like", "algorithm"].iter().any(|k| table.contains_key(*k));
-    for (key, value) in fields {
+    let mut fields = Fields::new();
+    for (key, value) in table {
         match value {
-            Value::Table(table) if !says(table) && !WHOLE.contains(&key.as_str()) => {
-                for (inner, value) in table {
-                    let path = format!("{key}.{inner}");
-                    draft.insert(&path, value.clone(), &path)?;
-                }
+            Value::Table(inner) if !says(inner) && !WHOLE.contains(&key.as_str()) => {
+                fields.extend(inner.iter().map(|(name, v)| (format!("{key}.{name}"), v.clone())));
             }
-            _ => draft.insert(key, value.clone(), key)?,
+            _ => fields.push((key.clone(), value.clone())),
         }
     }
-    Ok(())
+    fields
 }

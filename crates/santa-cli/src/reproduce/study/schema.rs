@@ -144,7 +144,7 @@ pub(super) struct Settings {
     /// Fields of its runs.
     #[serde(default)]
     pub(super) set: Table,
-    /// Values to choose among, by field: a grid.
+    /// Values to choose among, by field: a grid. Under `together`, tables of fields that go together.
     #[serde(default)]
     pub(super) search: Table,
     /// Runs of the cell, if not as many as the protocol says.

@@ -7,7 +7,7 @@ use crate::run::machine::machine;
 use crate::run::record::{Score, Scores};
 use crate::train::{Plan, check};
 use santa::dynamics::AuthorsRun;
-use santa::{InverseTemperature, Santa, Schedule, StepSize};
+use santa::{InverseTemperature, Prior, Santa, Schedule, StepSize};
 
 fn study((name, text): (&str, &str)) -> Study {
     Study::parse(name, name, text).unwrap()
@@ -55,10 +55,27 @@ fn trials_hold_data_out_and_leave_the_test_data_alone() {
 
 #[test]
 fn a_row_with_more_to_try_than_the_others_is_refused() {
-    let unfair =
-        TABLE1.1.replacen("\"prior.precision\" = [10.0, 20.0]", "\"prior.precision\" = [10.0]", 1);
+    let unfair = TABLE1.1.replacen("\"optimizer.lr\" = [0.5, 1.0]", "\"optimizer.lr\" = [0.5]", 1);
     let refused = Study::parse("table1", "table1", &unfair).unwrap_err().to_string();
-    assert!(refused.contains("not 8"), "{refused}");
+    assert!(refused.contains("not 12"), "{refused}");
+}
+
+#[test]
+fn fields_that_go_together_are_one_choice() {
+    let (study, place) = (study(TABLE1), place("fair", "fnn-400", "sgd"));
+    let grid = study.grid(&place);
+    let has = |name: &'static str| {
+        grid.iter().filter(move |fields| fields.iter().any(|(n, _)| n == name))
+    };
+    assert_eq!((grid.len(), has("prior.precision").count(), has("groups").count()), (12, 12, 4));
+    for fields in has("groups") {
+        let run = study.run(&place, fields, 1).unwrap().resolve().unwrap();
+        assert_eq!(run.prior, Prior::gaussian(3.0));
+        assert_eq!(run.groups[0].prior, Some(Prior::gaussian(10.0)));
+    }
+    // A row without them has the same prior everywhere.
+    let fields = grid.iter().find(|fields| fields.len() == 2).unwrap();
+    assert!(study.run(&place, fields, 1).unwrap().resolve().unwrap().groups.is_empty());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use super::midpoint;
 use super::{
     AlphaInRefinement, Corrections, Diffusion, GradientAt, Metric, NoiseScale, Push, Santa,
-    SecondMomentStart, SeparableMetric, Stage,
+    SecondMomentStart, SeparableMetric, Stage, ThermostatReads,
 };
 use crate::dynamics::engine::{Block, Context, Kernel, LANE, Lane, WholeBlock};
 use crate::error::{Error, Result};
@@ -45,6 +45,8 @@ pub(super) struct Thermostat<F> {
     pub inverse_mass: F,
     /// Bounds of $\alpha - \alpha_0$, where they hold.
     pub bounds: Option<(F, F)>,
+    /// It reads the velocity between the ends of two steps, not the momentum.
+    pub reads_velocity: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +132,13 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             let bounds = s
                 .friction_bounds(&now)
                 .map(|(floor, ceiling)| (real(floor - now.alpha0), real(ceiling - now.alpha0)));
-            Thermostat { moves, target: real(target), inverse_mass: real(1.0 / now.mass), bounds }
+            Thermostat {
+                moves,
+                target: real(target),
+                inverse_mass: real(1.0 / now.mass),
+                bounds,
+                reads_velocity: s.thermostat_reads == ThermostatReads::Velocity,
+            }
         };
 
         let correction = match s.corrections {
@@ -283,8 +291,13 @@ impl<F: Real> Kernel<F, SLOTS> for SantaKernel<F> {
             // The same five steps, cut open between the first A and B: the gradient is taken where
             // the kick acts, and the two halves of A that meet become one.
             (Integrator::Splitting, GradientAt::Midpoint) => {
+                let u_before = *u;
                 damp_kick_damp(s, f, zeta, &g, &g_before, &dg, v, u, shift);
-                heat(&s.thermostat, shift, u, F::ONE);
+                if s.thermostat.reads_velocity {
+                    heat_by_velocity(s, shift, &u_before, u);
+                } else {
+                    heat(&s.thermostat, shift, u, F::ONE);
+                }
                 self.average_metric(*first, *filled, theta, &mut g, u);
                 drift(theta, &g, u, F::ONE);
             }
@@ -418,6 +431,20 @@ fn heat<F: Real>(thermostat: &Thermostat<F>, shift: &mut Lane<F>, u: &Lane<F>, p
         let rate = thermostat.inverse_mass * part;
         for i in 0..LANE {
             shift[i] = u[i].fma(u[i], -thermostat.target).fma(rate, shift[i]);
+        }
+    }
+}
+
+/// The same by the velocity between the ends of two steps:
+/// $\alpha \leftarrow \alpha + [((u_{t-1} + u_t)/2)^2 - e^{-\alpha/2} \eta/\beta]/\mu$
+#[inline(always)]
+fn heat_by_velocity<F: Real>(s: &Scalars<F>, shift: &mut Lane<F>, u_before: &Lane<F>, u: &Lane<F>) {
+    let thermostat = &s.thermostat;
+    if thermostat.moves {
+        for i in 0..LANE {
+            let velocity = F::HALF * (u_before[i] + u[i]);
+            let target = thermostat.target * half_damping(s.base + shift[i]);
+            shift[i] = velocity.fma(velocity, -target).fma(thermostat.inverse_mass, shift[i]);
         }
     }
 }

@@ -14,23 +14,32 @@ pub(super) fn update<F: Real>(s: &Scalars<F>, block: WholeBlock<'_, F>, health: 
     let mut none = [F::ZERO; BLOCK];
     let v = v.first_chunk_mut().unwrap_or(&mut none);
     let exploring = matches!(s.noise, Noise::Constant(_));
+    let velocity = s.thermostat.reads_velocity;
     // A macro, not a function pointer: every instance must be inlined.
     macro_rules! run {
-        ($exploring:literal, $metric:ident) => {
-            midpoint::<F, $exploring, $metric>(
+        ($reads:ident, $metric:ident) => {
+            midpoint::<F, $reads, $metric>(
                 s, ridge, least, theta, gradient, zeta, u, shift, v, health,
             )
         };
     }
-    match (exploring, s.metric.keeps_history(), s.metric_moves) {
-        (true, true, true) => run!(true, MOVES),
-        (true, true, false) => run!(true, FROZEN),
-        (true, false, _) => run!(true, IDENTITY),
-        (false, true, true) => run!(false, MOVES),
-        (false, true, false) => run!(false, FROZEN),
-        (false, false, _) => run!(false, IDENTITY),
+    match (exploring, velocity, s.metric.keeps_history(), s.metric_moves) {
+        (true, false, true, true) => run!(MOMENTUM, MOVES),
+        (true, false, true, false) => run!(MOMENTUM, FROZEN),
+        (true, false, false, _) => run!(MOMENTUM, IDENTITY),
+        (true, true, true, true) => run!(VELOCITY, MOVES),
+        (true, true, true, false) => run!(VELOCITY, FROZEN),
+        (true, true, false, _) => run!(VELOCITY, IDENTITY),
+        (false, _, true, true) => run!(NOTHING, MOVES),
+        (false, _, true, false) => run!(NOTHING, FROZEN),
+        (false, _, false, _) => run!(NOTHING, IDENTITY),
     }
 }
+
+/// What the thermostat reads, for [`midpoint`]: nothing when refining.
+const NOTHING: u8 = 0;
+const MOMENTUM: u8 = 1;
+const VELOCITY: u8 = 2;
 
 /// Kinds of metric, for [`midpoint`].
 const MOVES: u8 = 0;
@@ -40,7 +49,7 @@ const IDENTITY: u8 = 2;
 /// B O B A with the gradient at the midpoint, one element after another.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
+fn midpoint<F: Real, const READS: u8, const METRIC: u8>(
     s: &Scalars<F>,
     ridge: F,
     least: Least<F>,
@@ -73,13 +82,19 @@ fn midpoint<F: Real, const EXPLORING: bool, const METRIC: u8>(
         let shift_i = if x > ceiling { ceiling } else { x };
         let half_damping = half_damping(s.base + shift_i);
         let mut kick = -(s.eta_n * g * f);
-        if EXPLORING {
+        if READS != NOTHING {
             kick = sd.fma(zeta[i], kick);
         }
-        let u_i = u[i].or_zero_below(least.state).fma(half_damping, kick) * half_damping;
+        let u_before = u[i].or_zero_below(least.state);
+        let u_i = u_before.fma(half_damping, kick) * half_damping;
         u[i] = u_i;
-        if EXPLORING {
-            let heat = u_i.fma(u_i, -s.thermostat.target);
+        if READS != NOTHING {
+            let heat = if READS == VELOCITY {
+                let velocity = F::HALF * (u_before + u_i);
+                velocity.fma(velocity, -(s.thermostat.target * half_damping))
+            } else {
+                u_i.fma(u_i, -s.thermostat.target)
+            };
             shift[i] = heat.fma(s.thermostat.inverse_mass, shift_i);
             check = shift[i].fma(F::ZERO, check);
         }

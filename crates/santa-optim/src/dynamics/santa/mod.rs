@@ -51,6 +51,11 @@ use serde::{Deserialize, Serialize};
 /// at the same cost. The parameters you hold between steps are then those after the first A; the two
 /// halves of A that meet there are done as one.
 ///
+/// **What the thermostat reads.** Where a friction acts on directions of different stiffness, the stiff
+/// ones have more than their share of $u^2$ at a finite step, and a thermostat that holds the mean
+/// makes the soft ones too cold. [`ThermostatReads::Velocity`] reads the velocity between the ends
+/// of two steps instead, which is the same for all of them.
+///
 /// **Euler** (Algorithm 1, Exploration_E):
 ///
 /// $$ \alpha_t = \alpha_{t-1} + (u_{t-1}^2 - \eta/\beta_t)/\mu, \quad
@@ -110,6 +115,9 @@ pub struct Santa {
     pub rescale: bool,
     /// $\mu$: how slowly the friction reacts.
     pub thermostat_mass: ThermostatMass,
+    /// What the thermostat holds at the temperature.
+    #[serde(skip_serializing_if = "ThermostatReads::is_momentum")]
+    pub thermostat_reads: ThermostatReads,
     /// Least friction, as a multiple of $\alpha_0$; `None` (in files `"none"`) for no bound. An element that left exploration with
     /// $\alpha \le 0$ would never be damped.
     #[serde(with = "bound")]
@@ -239,6 +247,42 @@ pub enum ThermostatMass {
     Spread(f64),
 }
 
+/// What the thermostat holds at the temperature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThermostatReads {
+    /// The momentum, as in the paper: $\alpha \mathrel{+}= (u^2 - \eta/\beta)/\mu$.
+    #[default]
+    Momentum,
+    /// The velocity between the ends of two steps, for samplers:
+    ///
+    /// $$ \alpha \mathrel{+}= \frac1\mu \left[ \left(\frac{u_{t-1} + u_t}{2}\right)^2
+    ///    - \frac\eta\beta\ e^{-\alpha/2} \right]. $$
+    ///
+    /// With a harmonic potential of *any* frequencies $\omega$, friction $\alpha$ and noise of
+    /// variance $s^2$ in u, the ends of the steps, $\theta - g u/2$ with the theta that is held
+    /// between steps, have the variance
+    ///
+    /// $$ \mathrm{Var}[\theta_{\text{end}}] = \frac{s^2}{4 \eta\ \omega^2 \sinh(\alpha/2)},
+    ///    \qquad \mathbb{E}\left[\left(\tfrac{u_{t-1} + u_t}{2}\right)^2\right]
+    ///    = \eta\ \omega^2 e^{-\alpha/2}\ \mathrm{Var}[\theta_{\text{end}}], $$
+    ///
+    /// so that holding this velocity gives every direction its own variance, $1/(\beta\omega^2)$,
+    /// whatever the step. The variance of u, in contrast, grows with $\omega$, without bound at
+    /// $\omega\sqrt\eta = 2$, and so does that of the theta between steps. (From about
+    /// $\omega\sqrt\eta = 1$ on the thermostats of coupled coordinates disturb each other, and the
+    /// directions have different temperatures after all.)
+    ///
+    /// Only for the splitting with the gradient at the midpoint.
+    Velocity,
+}
+
+impl ThermostatReads {
+    fn is_momentum(&self) -> bool {
+        *self == ThermostatReads::Momentum
+    }
+}
+
 /// Start of u.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -287,6 +331,13 @@ impl Santa {
         }
         if let Corrections::On { guard } = self.corrections {
             check::non_negative("corrections.guard", guard)?;
+        }
+        let splitting = self.integrator == Integrator::Splitting;
+        let at_midpoint = splitting && self.gradient_at == GradientAt::Midpoint;
+        if !self.thermostat_reads.is_momentum() && !at_midpoint {
+            let allowed =
+                "only the splitting with the gradient at the midpoint has it; use `momentum`";
+            return Err(Error::setting("thermostat_reads", "velocity", allowed));
         }
         if self.integrator == Integrator::Euler {
             if self.push == Push::Halves {

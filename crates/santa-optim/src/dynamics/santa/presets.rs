@@ -2,7 +2,7 @@
 
 use super::{
     AlphaInRefinement, Corrections, Diffusion, Exploration, GradientAt, InitialMomentum, Metric,
-    NoiseScale, Push, Santa, SecondMomentStart, ThermostatMass,
+    NoiseScale, Push, Santa, SecondMomentStart, ThermostatMass, ThermostatReads,
 };
 use crate::schedule::{InverseTemperature, Schedule};
 use crate::target::DataSize;
@@ -30,6 +30,7 @@ impl Default for Santa {
             push: Push::Whole,
             rescale: true,
             thermostat_mass: ThermostatMass::Spread(0.1),
+            thermostat_reads: ThermostatReads::Momentum,
             friction_floor: Some(0.5),
             friction_ceiling: Some(2.0),
             bounds_while_exploring: false,

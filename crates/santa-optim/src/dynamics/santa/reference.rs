@@ -191,6 +191,7 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
         heat(&mut e.alpha, e.u, 0.5);
     }
     let alpha = friction(&mut e.alpha);
+    let u_before = e.u;
     let push = if s.adam_form { 2.0 * (alpha / 2.0).sinh() * push } else { push };
     let (first, second) = if s.push == Push::Halves { (0.5, 0.5) } else { (1.0, 0.0) };
     e.u *= (-alpha / 2.0).exp();
@@ -201,7 +202,18 @@ fn step(s: &Santa, t: u64, n: f64, e: &mut Element, f_bar: f64, zeta: f64) {
         heat(&mut e.alpha, e.u, 0.5);
         e.theta += g * e.u / 2.0;
     } else {
-        heat(&mut e.alpha, e.u, 1.0);
+        match s.thermostat_reads {
+            ThermostatReads::Momentum => heat(&mut e.alpha, e.u, 1.0),
+            // ((u_before + u) / 2)^2 - e^(-alpha/2) eta / beta
+            ThermostatReads::Velocity => {
+                let velocity = (u_before + e.u) / 2.0;
+                let excess = eta / beta * (1.0 - (-alpha / 2.0).exp());
+                if exploring || s.alpha_in_refinement == AlphaInRefinement::WithTemperature {
+                    e.alpha += excess / mu;
+                }
+                heat(&mut e.alpha, velocity, 1.0);
+            }
+        }
         if s.metric == Metric::Given {
             g = 0.5 * (g + Wave::g(e.theta + g * e.u));
         }
@@ -240,9 +252,11 @@ fn settings(case: u32) -> Santa {
     } else {
         Schedule::power(1e-2, 1.0, -0.7)
     };
+    let gradient_at = if yes(4) { GradientAt::Start } else { GradientAt::Midpoint };
+    let midpoint = integrator == Integrator::Splitting && gradient_at == GradientAt::Midpoint;
     Santa {
         integrator,
-        gradient_at: if yes(4) { GradientAt::Start } else { GradientAt::Midpoint },
+        gradient_at,
         step: StepSize::paper(eta, 0.5 + 3.0 * unit(2)),
         beta: InverseTemperature::annealed(Schedule::power(0.5 + unit(3), 0.0, unit(4))),
         exploration,
@@ -282,6 +296,11 @@ fn settings(case: u32) -> Santa {
             ThermostatMass::Mass(0.3)
         } else {
             ThermostatMass::Spread(0.5)
+        },
+        thermostat_reads: if midpoint && yes(22) {
+            ThermostatReads::Velocity
+        } else {
+            ThermostatReads::Momentum
         },
         friction_floor: [None, Some(0.0), Some(0.9)][pick(17, 3) as usize],
         friction_ceiling: yes(18).then_some(1.2),
@@ -366,7 +385,7 @@ fn the_fused_kernel_matches_the_scalar_reference_under_every_option() {
     }
 }
 
-/// The presets run on the single loop of `midpoint.rs`: each of its six instances, at lengths with
+/// The presets run on the single loop of `midpoint.rs`: each of its nine instances, at lengths with
 /// whole blocks alone, several of them, and a rest.
 #[test]
 fn the_single_loop_matches_the_scalar_reference_in_all_its_instances() {
@@ -378,8 +397,12 @@ fn the_single_loop_matches_the_scalar_reference_in_all_its_instances() {
             (Metric::Adagrad, frozen),
             (Metric::Identity, None),
         ] {
-            for bounds_while_exploring in [false, true] {
+            let reads = [ThermostatReads::Momentum, ThermostatReads::Velocity];
+            for (bounds_while_exploring, thermostat_reads) in
+                reads.iter().flat_map(|reads| [(false, *reads), (true, *reads)])
+            {
                 let s = Santa {
+                    thermostat_reads,
                     step: StepSize::paper(2e-3, 2.0),
                     lambda: 0.05,
                     exploration,
