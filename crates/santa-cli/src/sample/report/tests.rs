@@ -58,7 +58,7 @@ fn everything_that_was_given_is_in_the_page() {
         "accuracy",
         "0.91",
         "On data not seen.",
-        "chain 4",
+        "chain 3",
         "<td class=\"number bad\">1.234",
         "Trace of slope",
         "Density of noise",
