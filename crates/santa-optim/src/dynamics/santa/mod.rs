@@ -257,7 +257,7 @@ pub enum ThermostatReads {
     /// The velocity between the ends of two steps, for samplers:
     ///
     /// $$ \alpha \mathrel{+}= \frac1\mu \left[ \left(\frac{u_{t-1} + u_t}{2}\right)^2
-    ///    - \frac\eta\beta\ e^{-\alpha/2} \right]. $$
+    ///    {} - \frac\eta\beta\ e^{-\alpha/2} \right]. $$
     ///
     /// With a harmonic potential of *any* frequencies $\omega$, friction $\alpha$ and noise of
     /// variance $s^2$ in u, the ends of the steps, $\theta - g u/2$ with the theta that is held
