@@ -127,26 +127,55 @@ fn regression(rows: usize) -> (impl Potential<f64> + Clone, f64) {
     (potential, sd)
 }
 
+/// Draws of two parameters, from zero.
+fn draw<P: Potential<f64> + Clone + Send>(
+    sampler: &Sampler,
+    potential: &P,
+) -> Posterior<f64, Parameters> {
+    let members = sampler.members(|_| {
+        let recorder = Parameters::of(potential.target());
+        Member::new(potential.clone(), recorder, vec![0.0; 2])
+    });
+    sampler.run(members).unwrap()
+}
+
+/// The standard deviation of the first parameter.
+fn first_sd<F, R>(posterior: &Posterior<F, R>) -> f64 {
+    let all = posterior.draws.quantity(0).concat();
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    (all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64).sqrt()
+}
+
 /// The noise of minibatches is ten times as strong along one of the two directions as along the other.
 #[test]
 fn uneven_noise_of_minibatches_does_not_cool_the_quiet_direction() {
     let (potential, exact) = regression(1_000);
-    let first_sd = |noise_share: f64, metric: Metric| {
-        let sampler =
-            Sampler { draws: 4_000, batch_size: 100, metric, noise_share, ..Sampler::seeded(2) };
-        let members = sampler.members(|_| {
-            let recorder = Parameters::of(potential.target());
-            Member::new(potential.clone(), recorder, vec![0.0; 2])
-        });
-        let posterior = sampler.run(members).unwrap();
-        let all = posterior.draws.quantity(0).concat();
-        let mean = all.iter().sum::<f64>() / all.len() as f64;
-        let square = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64;
-        (square.sqrt() / exact, posterior.tuning.figures.step)
+    let tuned = |metric: Metric| {
+        let sampler = Sampler { draws: 4_000, batch_size: 100, metric, ..Sampler::seeded(2) };
+        let posterior = draw(&sampler, &potential);
+        (first_sd(&posterior) / exact, posterior.tuning.figures.step)
     };
-    let (dense, long) = first_sd(0.5, Metric::Dense);
+    let (dense, long) = tuned(Metric::Dense);
     assert!((dense - 1.0).abs() < 0.05, "{dense}");
-    let (diagonal, short) = first_sd(0.5, Metric::Diagonal);
+    let (diagonal, short) = tuned(Metric::Diagonal);
     assert!((diagonal - 1.0).abs() < 0.05, "{diagonal} with a step of {short}");
     assert!(short < 0.5 * long, "{short} {long}");
+
+    // The negative control: with a step at which the noise adds half of the friction, it does.
+    let step = 9.0 * short;
+    let santa = Santa {
+        metric: SantaMetric::Identity,
+        thermostat_reads: ThermostatReads::Velocity,
+        ..Santa::sampler(StepSize::paper((step * exact).powi(2), 1.0 / exact), 0)
+    };
+    let sampler = Sampler {
+        draws: 4_000,
+        batch_size: 100,
+        warm_up: 2_000,
+        thin: Some((1.0 / step).ceil() as u64),
+        dynamics: Some(santa.into()),
+        ..Sampler::seeded(2)
+    };
+    let cooled = first_sd(&draw(&sampler, &potential)) / exact;
+    assert!(cooled < 0.92, "{cooled} with a step of {step}");
 }
