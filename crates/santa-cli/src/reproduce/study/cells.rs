@@ -1,7 +1,8 @@
 //! What the table says of each cell.
 
+use super::choice::chosen;
 use super::ledger::{Entry, Ledgers, Role, key_of};
-use super::schema::{Fields, Place, Prediction, Quantity, Study};
+use super::schema::{Place, Prediction, Quantity, Study};
 use super::significance::paired;
 use crate::failure::Result;
 use crate::run::record::{Score, Scores};
@@ -66,30 +67,8 @@ impl Cell {
 /// Against which the others are tested.
 const SANTA: &str = "santa";
 
-/// The settings that are best on validation data, once every trial is finished; of equal ones, those
-/// with the higher likelihood.
-pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Fields>> {
-    let Some(tuning) = &study.protocol(place).tuning else { return Ok(Some(Fields::new())) };
-    if let Some(column) = &study.column(place).chosen_on {
-        let there = Place { column: column.clone(), ..place.clone() };
-        return chosen(study, ledgers, &there);
-    }
-    let mut best: Option<((f64, f64), Fields)> = None;
-    for fields in study.grid(place) {
-        let key = key_of(&study.trial(place, &fields)?.resolve()?)?;
-        let Some(entry) = ledgers.find(place, Role::Trial, &key) else { return Ok(None) };
-        let score = prediction(entry, tuning.by, study.row(place).sampler);
-        let Some(score) = score.and_then(|scores| scores.validation) else { continue };
-        let rank = (value(study.score(&place.column), &score), score.nll);
-        if rank.0.is_finite() && best.as_ref().is_none_or(|(best, _)| rank < *best) {
-            best = Some((rank, fields));
-        }
-    }
-    // Where all of them diverged, the last of the list is shown to diverge.
-    Ok(best.map(|(_, fields)| fields).or_else(|| study.grid(place).pop()))
-}
-
-fn prediction(entry: &Entry, which: Prediction, sampler: bool) -> Option<Scores> {
+/// A prediction at the end of a run.
+pub(super) fn prediction(entry: &Entry, which: Prediction, sampler: bool) -> Option<Scores> {
     match which {
         Prediction::Last => entry.last,
         Prediction::Averaged => entry.averaged,
@@ -99,7 +78,8 @@ fn prediction(entry: &Entry, which: Prediction, sampler: bool) -> Option<Scores>
     }
 }
 
-fn value(quantity: Quantity, score: &Score) -> f64 {
+/// A score as the tables show it.
+pub(super) fn value(quantity: Quantity, score: &Score) -> f64 {
     const PERCENT: f64 = 100.0;
     match quantity {
         Quantity::Error => PERCENT * score.error.unwrap_or(f64::NAN),

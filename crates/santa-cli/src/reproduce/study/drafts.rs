@@ -1,6 +1,6 @@
 //! From a cell to experiments: fields laid over each other, and what a row may choose among.
 
-use super::schema::{Fields, Place, Study};
+use super::schema::{Fields, Place, Study, Tuning};
 use crate::experiment::Draft;
 use crate::failure::{Failure, Result};
 use toml::{Table, Value};
@@ -38,15 +38,37 @@ impl Study {
 
     /// The trial of some settings.
     pub fn trial(&self, place: &Place, fields: &Fields) -> Result<Draft> {
+        self.on_validation(place, fields, &Table::new(), self.tuning(place)?.seed)
+    }
+
+    /// A trial of the second round.
+    pub fn final_trial(&self, place: &Place, fields: &Fields, seed: u64) -> Result<Draft> {
+        let finals = self.finals(place).ok_or_else(|| Failure::system("no second round here"))?;
+        self.on_validation(place, fields, &finals.set, seed)
+    }
+
+    fn tuning(&self, place: &Place) -> Result<&Tuning> {
         let tuning = self.protocol(place).tuning.as_ref();
-        let tuning = tuning.ok_or_else(|| Failure::system("a trial where nothing is chosen"))?;
+        tuning.ok_or_else(|| Failure::system("a trial where nothing is chosen"))
+    }
+
+    /// A run that is judged by validation data and does not see the test data.
+    fn on_validation(
+        &self,
+        place: &Place,
+        fields: &Fields,
+        set: &Table,
+        seed: u64,
+    ) -> Result<Draft> {
+        let tuning = self.tuning(place)?;
         let mut draft = self.draft(place, fields)?;
         insert_all(&mut draft, &tuning.set)?;
         if let Some(set) = tuning.columns.get(&place.column) {
             insert_all(&mut draft, set)?;
         }
+        insert_all(&mut draft, set)?;
         draft.insert("evaluation.test", Value::Boolean(false), "tuning")?;
-        self.finish(draft, place, tuning.seed)
+        self.finish(draft, place, seed)
     }
 
     /// A run that counts, with the settings that were chosen.

@@ -62,6 +62,8 @@ pub struct Entry {
 pub enum Role {
     /// To choose settings.
     Trial,
+    /// To choose among the best of the trials.
+    Final,
     /// For the table.
     Run,
 }

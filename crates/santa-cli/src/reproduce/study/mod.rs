@@ -4,6 +4,7 @@
 
 mod budget;
 mod cells;
+mod choice;
 mod curves;
 mod drafts;
 mod ledger;

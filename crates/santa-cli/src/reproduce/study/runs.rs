@@ -1,7 +1,8 @@
 //! Making the runs of a study that are not made yet.
 
 use super::budget::{duration, seconds};
-use super::cells::{Cell, cells, chosen};
+use super::cells::{Cell, cells};
+use super::choice::{chosen, finalists};
 use super::ledger::{Entry, Ledgers, Role, digest, key_of};
 use super::page;
 use super::schema::{Fields, Place, Study};
@@ -112,6 +113,8 @@ fn work(
     let trials = trials(study, places, options, &lock(ledgers))?;
     tell_budget(study, places, &trials, options, &lock(ledgers), console)?;
     make(&trials, options, library, ledgers, console)?;
+    let finals = finals(study, places, options, &lock(ledgers))?;
+    make(&finals, options, library, ledgers, console)?;
     let runs = runs(study, places, options, &lock(ledgers))?;
     make(&runs, options, library, ledgers, console)
 }
@@ -146,6 +149,28 @@ fn trials(
             let draft = study.trial(&place, &fields)?;
             let name = format!("trial-{}", i + 1);
             jobs.extend(job(&place, Role::Trial, fields, draft, &name, study, options, ledgers)?);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The trials of the second round that are not finished.
+fn finals(
+    study: &Study,
+    places: &[Place],
+    options: &Options,
+    ledgers: &Ledgers,
+) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for place in tuned(study, places) {
+        let Some(finals) = study.finals(&place) else { continue };
+        for (i, fields) in finalists(study, ledgers, &place)?.into_iter().enumerate() {
+            for seed in &finals.seeds {
+                let draft = study.final_trial(&place, &fields, *seed)?;
+                let (name, fields) = (format!("final-{}", i + 1), fields.clone());
+                let role = Role::Final;
+                jobs.extend(job(&place, role, fields, draft, &name, study, options, ledgers)?);
+            }
         }
     }
     Ok(jobs)
@@ -205,7 +230,24 @@ fn tell_budget(
         seconds(study, ledgers, place, role, experiment) / options.jobs as f64
     };
     let trial = |job: &Job| cost(&job.place, Role::Trial, &job.plan.experiment);
-    let trial_time = trials.iter().map(trial).fold(0.0, |a, b| a + b);
+    let mut trial_time = trials.iter().map(trial).fold(0.0, |a, b| a + b);
+    let mut trial_count = trials.len();
+    for place in tuned(study, places) {
+        let Some(finals) = study.finals(&place) else { continue };
+        let mut open = finals.settings * finals.seeds.len();
+        for fields in finalists(study, ledgers, &place)? {
+            for seed in &finals.seeds {
+                let key = key_of(&study.final_trial(&place, &fields, *seed)?.resolve()?)?;
+                open -= usize::from(ledgers.find(&place, Role::Final, &key).is_some());
+            }
+        }
+        // Which settings will be in it does not matter for the cost.
+        if let (Some(fields), Some(seed)) = (study.grid(&place).pop(), finals.seeds.first()) {
+            let experiment = study.final_trial(&place, &fields, *seed)?.resolve()?;
+            trial_time += open as f64 * cost(&place, Role::Trial, &experiment);
+        }
+        trial_count += open;
+    }
     let (mut count, mut time) = (0, 0.0);
     for place in places {
         // Which settings will be chosen does not matter for the cost.
@@ -226,7 +268,7 @@ fn tell_budget(
     console.note(format_args!(
         "{}: {} trials ({}) and {count} runs ({}) to make, {} at a time; budget: {}",
         study.name,
-        trials.len(),
+        trial_count,
         duration(trial_time),
         duration(time),
         options.jobs,

@@ -120,6 +120,26 @@ pub struct Tuning {
     /// The same for a column.
     #[serde(default)]
     pub(super) columns: ByColumn<Table>,
+    /// How the choice among the best of them is made.
+    #[serde(default)]
+    pub finals: Option<Finals>,
+}
+
+/// A second round of trials: the best of the first one meet again, for longer and with several seeds,
+/// because differences between good settings are smaller than what one seed does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finals {
+    /// How many of every row are in it.
+    pub(super) settings: usize,
+    /// Seeds with which each of them is tried.
+    pub(super) seeds: Vec<u64>,
+    /// Fields of these trials, laid over those of the first round.
+    #[serde(default)]
+    pub(super) set: Table,
+    /// The only columns that have it; all of them by default.
+    #[serde(default)]
+    pub(super) only: Vec<String>,
 }
 
 /// A way to learn.
@@ -267,6 +287,7 @@ impl Study {
             named.extend(protocol.seeds_of.keys().chain(protocol.columns.keys()));
             if let Some(tuning) = &protocol.tuning {
                 named.extend(tuning.trials_of.keys().chain(tuning.columns.keys()));
+                named.extend(tuning.finals.iter().flat_map(|finals| &finals.only));
             }
         }
         for (_, row) in &self.rows {
@@ -303,6 +324,12 @@ impl Study {
 
     /// Every row has as many trials as its protocol says.
     fn check_trials(&self) -> std::result::Result<(), String> {
+        for (name, protocol) in &self.protocols {
+            let finals = protocol.tuning.as_ref().and_then(|tuning| tuning.finals.as_ref());
+            if finals.is_some_and(|finals| finals.settings < 2 || finals.seeds.is_empty()) {
+                return Err(format!("finals of `{name}`: at least two settings and one seed"));
+            }
+        }
         for place in self.places() {
             let Some(tuning) = &self.protocol(&place).tuning else { continue };
             if self.column(&place).chosen_on.is_some() {
@@ -352,6 +379,12 @@ impl Study {
     /// The protocol of a cell.
     pub fn protocol(&self, place: &Place) -> &Protocol {
         find(&self.protocols, &place.protocol)
+    }
+    /// The second round of a cell's trials, if there is one. The small version has none.
+    pub(super) fn finals(&self, place: &Place) -> Option<&Finals> {
+        let finals = self.protocol(place).tuning.as_ref()?.finals.as_ref()?;
+        let here = finals.only.is_empty() || finals.only.contains(&place.column);
+        (here && !self.small).then_some(finals)
     }
     /// The row of a cell.
     pub fn row(&self, place: &Place) -> &Row {

@@ -1,4 +1,5 @@
-use super::cells::{cells, chosen};
+use super::cells::cells;
+use super::choice::{chosen, finalists};
 use super::ledger::{Entry, Ledgers, Role, key_of};
 use super::schema::{Place, Study};
 use super::{ABLATION, TABLE1, TABLE2};
@@ -47,8 +48,14 @@ fn trials_hold_data_out_and_leave_the_test_data_alone() {
         let run = study.run(place, &fields, 1).unwrap().resolve().unwrap();
         assert_eq!((run.data.validation, run.data.training_size()), (0, 60_000));
         if study.column(place).chosen_on.is_none() {
-            let trial = study.trial(place, &fields).unwrap().resolve().unwrap();
-            assert_eq!((trial.data.validation, trial.evaluation.test), (10_000, false));
+            let mut trials = vec![study.trial(place, &fields).unwrap()];
+            if study.finals(place).is_some() {
+                trials.push(study.final_trial(place, &fields, 1).unwrap());
+            }
+            for trial in trials {
+                let trial = trial.resolve().unwrap();
+                assert_eq!((trial.data.validation, trial.evaluation.test), (10_000, false));
+            }
         }
     }
 }
@@ -140,6 +147,8 @@ fn what_a_file_does_not_mean_is_refused_by_name() {
         ("columns.cnn.search", "columns.cnn.serch", "serch"),
         ("score = \"error\"", "score = \"error\"\nscores = 1", "scores"),
         ("seeds_of = { fnn-800", "seeds_of = { fnn-80", "`fnn-80`"),
+        ("only = [\"fnn-400\"]\n", "only = [\"fnn\"]\n", "`fnn`"),
+        ("settings = 3", "settings = 1", "at least two settings"),
     ];
     for (from, to, word) in cases {
         let text = refused(from, to);
@@ -169,7 +178,7 @@ fn entry(experiment: &Experiment, role: Role, error: f64) -> Entry {
 }
 
 #[test]
-fn the_best_trial_is_chosen_once_all_are_finished_and_stored_runs_make_the_cell() {
+fn the_best_of_the_finals_is_chosen_once_all_are_finished_and_stored_runs_make_the_cell() {
     let folder = tempfile::tempdir().unwrap();
     let (study, place) = (study(TABLE1), place("fair", "fnn-400", "sgd"));
     let mut ledgers = Ledgers::read(folder.path(), &study.places()).unwrap();
@@ -177,16 +186,27 @@ fn the_best_trial_is_chosen_once_all_are_finished_and_stored_runs_make_the_cell(
     for (i, fields) in grid.iter().enumerate() {
         assert_eq!(chosen(&study, &ledgers, &place).unwrap(), None);
         let trial = study.trial(&place, fields).unwrap().resolve().unwrap();
-        let error = if i == 3 { 0.01 } else { 0.02 };
-        ledgers.push(&place, entry(&trial, Role::Trial, error)).unwrap();
+        // The best three are 3, 5 and 4, in this order.
+        let error = [0.02, 0.02, 0.02, 0.01, 0.012, 0.011].get(i).unwrap_or(&f64::NAN);
+        ledgers.push(&place, entry(&trial, Role::Trial, *error)).unwrap();
     }
-    assert_eq!(chosen(&study, &ledgers, &place).unwrap().as_ref(), Some(&grid[3]));
+    let best = [3, 5, 4].map(|i: usize| grid[i].clone());
+    assert_eq!(finalists(&study, &ledgers, &place).unwrap(), best);
+    // In the finals the second of them is best on average, though with no seed alone.
+    for (seed, errors) in [(1001, [0.01, 0.011, 0.02]), (1002, [0.02, 0.012, 0.01])] {
+        for (fields, error) in best.iter().zip(errors) {
+            assert_eq!(chosen(&study, &ledgers, &place).unwrap(), None);
+            let again = study.final_trial(&place, fields, seed).unwrap().resolve().unwrap();
+            ledgers.push(&place, entry(&again, Role::Final, error)).unwrap();
+        }
+    }
+    assert_eq!(chosen(&study, &ledgers, &place).unwrap().as_ref(), Some(&grid[5]));
     // The larger network takes it over.
     let larger = Place { column: "fnn-800".into(), ..place.clone() };
-    assert_eq!(chosen(&study, &ledgers, &larger).unwrap().as_ref(), Some(&grid[3]));
+    assert_eq!(chosen(&study, &ledgers, &larger).unwrap().as_ref(), Some(&grid[5]));
 
     for seed in 1..=2 {
-        let run = study.run(&place, &grid[3], seed).unwrap().resolve().unwrap();
+        let run = study.run(&place, &grid[5], seed).unwrap().resolve().unwrap();
         ledgers.push(&place, entry(&run, Role::Run, 0.01 * seed as f64)).unwrap();
     }
     // A run with settings that were not chosen does not count.

@@ -1,0 +1,86 @@
+//! Which settings a row is run with: those that are best on validation data.
+
+use super::cells::{prediction, value};
+use super::ledger::{Ledgers, Role, key_of};
+use super::schema::{Fields, Place, Study};
+use crate::experiment::Draft;
+use crate::failure::Result;
+
+/// What settings are worth on validation data, the less the better: the score of the table and, where
+/// that is equal, the likelihood.
+type Worth = (f64, f64);
+
+/// The settings of a cell, once every trial is finished.
+pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Fields>> {
+    if study.protocol(place).tuning.is_none() {
+        return Ok(Some(Fields::new()));
+    }
+    if let Some(column) = &study.column(place).chosen_on {
+        let there = Place { column: column.clone(), ..place.clone() };
+        return chosen(study, ledgers, &there);
+    }
+    let Some(ranked) = ranked(study, ledgers, place)? else { return Ok(None) };
+    let Some(finals) = study.finals(place).filter(|_| ranked.len() > 1) else {
+        // Where all of them diverged, the last of the list is shown to diverge.
+        return Ok(ranked.into_iter().next().or_else(|| study.grid(place).pop()));
+    };
+    let mut best: Option<(Worth, Fields)> = None;
+    for fields in ranked.into_iter().take(finals.settings) {
+        let mut sum = (0.0, 0.0);
+        for seed in &finals.seeds {
+            let draft = study.final_trial(place, &fields, *seed)?;
+            let Some(worth) = worth(study, ledgers, place, Role::Final, draft)? else {
+                return Ok(None);
+            };
+            sum = (sum.0 + worth.0, sum.1 + worth.1);
+        }
+        if best.as_ref().is_none_or(|(best, _)| sum < *best) {
+            best = Some((sum, fields));
+        }
+    }
+    Ok(best.map(|(_, fields)| fields))
+}
+
+/// The settings that are tried again, once every trial of the first round is finished.
+pub fn finalists(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Vec<Fields>> {
+    let Some(finals) = study.finals(place) else { return Ok(Vec::new()) };
+    let mut ranked = ranked(study, ledgers, place)?.unwrap_or_default();
+    ranked.truncate(finals.settings);
+    // Of one there is nothing to choose.
+    Ok(if ranked.len() > 1 { ranked } else { Vec::new() })
+}
+
+/// The settings that did not diverge, the best ones first; none before all of them were tried.
+fn ranked(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Vec<Fields>>> {
+    let mut ranked: Vec<(Worth, Fields)> = Vec::new();
+    for fields in study.grid(place) {
+        let draft = study.trial(place, &fields)?;
+        match worth(study, ledgers, place, Role::Trial, draft)? {
+            None => return Ok(None),
+            Some(worth) if worth.0.is_finite() => ranked.push((worth, fields)),
+            Some(_) => (),
+        }
+    }
+    // Stable: of settings that are equal in both, the first of the list.
+    ranked.sort_by(|((a, x), _), ((b, y), _)| a.total_cmp(b).then(x.total_cmp(y)));
+    Ok(Some(ranked.into_iter().map(|(_, fields)| fields).collect()))
+}
+
+/// What a trial found, if it is finished; infinite if it diverged.
+fn worth(
+    study: &Study,
+    ledgers: &Ledgers,
+    place: &Place,
+    role: Role,
+    draft: Draft,
+) -> Result<Option<Worth>> {
+    let Some(tuning) = &study.protocol(place).tuning else { return Ok(None) };
+    let key = key_of(&draft.resolve()?)?;
+    let Some(entry) = ledgers.find(place, role, &key) else { return Ok(None) };
+    let scores = prediction(entry, tuning.by, study.row(place).sampler);
+    let worth = scores.and_then(|scores| scores.validation).map(|score| {
+        (value(study.score(&place.column), &score), score.nll)
+    });
+    let worth = worth.filter(|(score, nll)| score.is_finite() && nll.is_finite());
+    Ok(Some(worth.unwrap_or((f64::INFINITY, f64::INFINITY))))
+}
