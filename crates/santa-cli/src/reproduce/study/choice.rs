@@ -78,9 +78,9 @@ fn worth(
     let key = key_of(&draft.resolve()?)?;
     let Some(entry) = ledgers.find(place, role, &key) else { return Ok(None) };
     let scores = prediction(entry, tuning.by, study.row(place).sampler);
-    let worth = scores.and_then(|scores| scores.validation).map(|score| {
-        (value(study.score(&place.column), &score), score.nll)
-    });
+    let worth = scores
+        .and_then(|scores| scores.validation)
+        .map(|score| (value(study.score(&place.column), &score), score.nll));
     let worth = worth.filter(|(score, nll)| score.is_finite() && nll.is_finite());
     Ok(Some(worth.unwrap_or((f64::INFINITY, f64::INFINITY))))
 }

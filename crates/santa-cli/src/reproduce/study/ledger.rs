@@ -160,6 +160,11 @@ impl Ledgers {
         entries.rev().find(|entry| entry.key == key && entry.role == role)
     }
 
+    /// The finished runs of a cell, trials included, in the order in which they were finished.
+    pub fn of(&self, place: &Place) -> &[Entry] {
+        self.entries.get(place).map_or(&[], Vec::as_slice)
+    }
+
     /// Of all finished runs.
     pub fn all(&self) -> impl Iterator<Item = (&Place, &Entry)> {
         self.entries.iter().flat_map(|(place, entries)| entries.iter().map(move |e| (place, e)))

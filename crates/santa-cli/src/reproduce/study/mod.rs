@@ -12,6 +12,7 @@ mod page;
 mod runs;
 mod schema;
 mod significance;
+mod trials;
 
 pub use cells::Cell;
 pub use runs::{Options, run};

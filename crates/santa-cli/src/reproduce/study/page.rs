@@ -4,6 +4,7 @@ use super::cells::{Cell, finished};
 use super::curves::{self, Family};
 use super::ledger::Ledgers;
 use super::schema::{Place, Prediction, Protocol, Quantity, Study};
+use super::trials;
 use crate::commands::table::Table;
 use crate::data::Library;
 use crate::failure::{Failure, Result};
@@ -26,6 +27,9 @@ pub fn write_all(
     write_json(&folder.join("results.json"), &results)?;
     write(&folder.join("results.csv"), csv(cells).as_bytes())?;
     write(&folder.join("table.md"), markdown(study, cells).as_bytes())?;
+    if let Some(trials) = trials::markdown(study, ledgers) {
+        write(&folder.join("trials.md"), trials.as_bytes())?;
+    }
     for (column, _) in &study.columns {
         for (protocol, _) in &study.protocols {
             let figure = figure(study, ledgers, library, column, protocol)?;
@@ -105,7 +109,7 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
         }
         let chosen = choices(study, cells, name);
         if !chosen.is_empty() {
-            text += &format!("\nChosen on validation data:\n\n{chosen}");
+            text += &format!("\nChosen on validation data ([all trials](trials.md)):\n\n{chosen}");
         }
     }
     text

@@ -18,9 +18,14 @@ fn place(protocol: &str, column: &str, row: &str) -> Place {
     Place { protocol: protocol.into(), column: column.into(), row: row.into() }
 }
 
+/// How Santa's settings on FNN-400 were found.
+const SEARCH: (&str, &str) =
+    ("table1", include_str!("../../../experiments/search-fnn-400.toml"));
+
 #[test]
 fn every_run_of_every_study_is_an_experiment_that_fits_its_model() {
-    for (small, named) in [TABLE1, TABLE2, ABLATION].iter().flat_map(|s| [(false, s), (true, s)]) {
+    let studies = [TABLE1, TABLE2, ABLATION, SEARCH];
+    for (small, named) in studies.iter().flat_map(|s| [(false, s), (true, s)]) {
         let study = study(*named).sized(small);
         for place in study.places() {
             // All of a grid differ in numbers alone.
