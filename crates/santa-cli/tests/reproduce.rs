@@ -159,7 +159,8 @@ fn a_table_is_filled_bit_by_bit_and_a_finished_run_is_not_made_again() {
     assert_eq!(cells.as_array().unwrap().len(), 2, "what was asked for, and no more");
 
     let results = folder.path().join("results/quick/table1");
-    for file in ["results.json", "results.csv", "table.md", "trials.md", "curves-fnn-400-fair.svg"] {
+    for file in ["results.json", "results.csv", "table.md", "trials.md", "curves-fnn-400-fair.svg"]
+    {
         assert!(results.join(file).is_file(), "{file}");
     }
     let ledger = std::fs::read_to_string(results.join("runs/fair/fnn-400/adam.jsonl")).unwrap();

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::workshop::{Workshop, signal, wait_until};
+use support::workshop::{Said, Workshop, signal, wait_until};
 
 /// A table in which y is 1 + 2 x - z with a little noise, and a word that means nothing.
 fn table() -> String {
@@ -34,6 +34,11 @@ fn a_gaussian_gives_its_known_moments_a_summary_and_a_report() {
     let sd = row(&object, "theta[2]")["sd"].as_f64().unwrap();
     assert!((sd / 10.0 - 1.0).abs() < 0.15, "{sd}");
     assert!(object["exact"].as_array().unwrap().len() == 3);
+    let stein = &object["stein"];
+    assert_eq!((&stein["is_off"], &stein["draws"]), (&false.into(), &2_000.into()), "{stein}");
+    assert!((100..=1_000).contains(&stein["points"].as_u64().unwrap()), "{stein}");
+    let page = std::fs::read_to_string(shop.path("g/report.html")).unwrap();
+    assert!(page.contains("<dt>kernel Stein discrepancy</dt>"));
     for file in ["g/report.html", "g/summary.json", "g/settings.json", "g/arviz.zarr/.zgroup"] {
         assert!(shop.path(file).exists(), "{file}");
     }
@@ -108,6 +113,14 @@ fn a_colder_law_is_not_called_the_posterior() {
 }
 
 #[test]
+fn draws_of_a_colder_law_are_compared_with_that_law() {
+    let shop = Workshop::new();
+    let said = shop.santa("sample gaussian --temperature 0.5 --out c --json").done().json();
+    assert_eq!(said["stein"]["is_off"], false, "{}", said["stein"]);
+    assert_eq!(said["exact"], Value::Null, "the exact run is at temperature 1");
+}
+
+#[test]
 fn draws_of_other_data_are_not_mixed_and_a_failed_warm_up_leaves_nothing_in_the_way() {
     let shop = Workshop::new();
     shop.write("table.csv", &table());
@@ -122,6 +135,20 @@ fn draws_of_other_data_are_not_mixed_and_a_failed_warm_up_leaves_nothing_in_the_
         std::fs::remove_dir_all(shop.path(&format!("l/chain-{chain}"))).unwrap();
     }
     shop.santa(&format!("{args} --seed 5")).done();
+}
+
+#[test]
+fn an_interrupted_warm_up_is_called_one_and_leaves_nothing_in_the_way() {
+    let shop = Workshop::new();
+    let mut child = shop.start("sample gaussian --warm-up 1000000000 --out g");
+    let begun = shop.path("g/settings.json");
+    assert!(wait_until(&mut child, || begun.exists()));
+    signal(&child, "INT");
+    let said = Said::of(child.wait_with_output().unwrap()).ends_with(130);
+    for words in ["interrupted in the warm-up", "nothing is lost but", "begins it again"] {
+        assert!(said.err.contains(words), "{words} is not in {}", said.err);
+    }
+    shop.santa("sample gaussian --warm-up 40 --draws 40 --out g").done();
 }
 
 #[test]
@@ -226,6 +253,12 @@ fn a_network_s_posterior_is_sampled_with_its_predictions_and_goes_on_after_ctrl_
     assert_eq!(predictions["rows"].as_array().unwrap().len(), 3, "two chains and both");
     assert_eq!(predictions["rows"][2][1], "12");
     assert_eq!(whole["predictions"][1]["columns"][0], "confidence");
+    let count = |bin: &Value| bin["count"].as_u64().unwrap();
+    let bins = whole["predictions"][1]["bins"].as_array().unwrap();
+    assert!(bins.len() == 15 && bins.iter().map(count).sum::<u64>() > 0);
+    let page = std::fs::read_to_string(shop.path("whole/report.html")).unwrap();
+    assert!(page.contains("Share that is right, by confidence"));
+    assert!(page.contains("Number of predictions, by confidence"));
     assert!(whole["notes"][0].as_str().unwrap().contains("at temperature 0.01"));
     assert!(row(&whole, "test_nll")["mean"].is_number());
 

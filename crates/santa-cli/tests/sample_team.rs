@@ -47,10 +47,11 @@ fn two_members_find_what_one_does() {
             assert_eq!(one.statistics, alone.statistics);
         }
         let told = |outcome: &Outcome| {
-            serde_json::to_value((&outcome.tables, &outcome.exact, &outcome.summary)).unwrap()
+            let Outcome { tables, stein, exact, summary, notes, .. } = outcome;
+            serde_json::to_value((tables, stein, exact, summary, notes)).unwrap()
         };
         assert_eq!(told(&all[0]), told(&alone));
-        assert!(all[1].tables.is_empty() && all[1].exact.is_none());
+        assert!(all[1].tables.is_empty() && all[1].exact.is_none() && all[1].stein.is_none());
 
         // Nobody overwrites draws.
         for refused in Threads::run(2, |team| sampled(&shop, request, &out, &team).map(drop)) {

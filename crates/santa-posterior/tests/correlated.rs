@@ -153,13 +153,17 @@ fn uneven_noise_of_minibatches_does_not_cool_the_quiet_direction() {
     let tuned = |metric: Metric| {
         let sampler = Sampler { draws: 4_000, batch_size: 100, metric, ..Sampler::seeded(2) };
         let posterior = draw(&sampler, &potential);
-        (first_sd(&posterior) / exact, posterior.tuning.figures.step)
+        (first_sd(&posterior) / exact, posterior.tuning.figures)
     };
-    let (dense, long) = tuned(Metric::Dense);
+    let (dense, even) = tuned(Metric::Dense);
     assert!((dense - 1.0).abs() < 0.05, "{dense}");
-    let (diagonal, short) = tuned(Metric::Diagonal);
+    let (diagonal, uneven) = tuned(Metric::Diagonal);
+    let short = uneven.step;
     assert!((diagonal - 1.0).abs() < 0.05, "{diagonal} with a step of {short}");
-    assert!(short < 0.5 * long, "{short} {long}");
+    assert!(short < 0.5 * even.step, "{short} {}", even.step);
+    // And why it is short is kept.
+    assert!(uneven.noise_unevenness > 0.5 && uneven.even_step > 2.0 * short, "{uneven:?}");
+    assert_eq!((even.noise_unevenness, even.even_step), (0.0, even.step));
 
     // The negative control: with a step at which the noise adds half of the friction, it does.
     let step = 9.0 * short;

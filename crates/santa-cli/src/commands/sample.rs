@@ -91,6 +91,9 @@ fn show(outcome: &Outcome, console: &Console) -> Result<()> {
         "\nconfigurational temperature {}",
         sample::reading(&outcome.configurational)
     ))?;
+    if let Some(stein) = &outcome.stein {
+        console.result(format_args!("kernel Stein discrepancy {stein}"))?;
+    }
     if let Some(differences) = &outcome.exact {
         let largest = |of: fn(&sample::Difference) -> f64| {
             // Not a number is the largest.
@@ -126,6 +129,7 @@ fn object(outcome: &Outcome, folder: &Path) -> serde_json::Value {
         "notes": outcome.notes,
         "summary": outcome.summary,
         "temperature": { "configurational": outcome.configurational, "kinetic": outcome.kinetic },
+        "stein": outcome.stein,
         "exact": outcome.exact,
         "warm_up": outcome.figures,
         "sampler": outcome.sampler,
@@ -152,6 +156,9 @@ fn page_of<'a>(outcome: &'a Outcome, show: &[String]) -> Report<'a> {
     fact("chains and draws", format!("{} of {} draws", sampler.chains, sampler.draws));
     fact("configurational temperature", sample::reading(&outcome.configurational));
     fact("kinetic temperature", sample::reading(&outcome.kinetic));
+    if let Some(stein) = &outcome.stein {
+        fact("kernel Stein discrepancy", stein.to_string());
+    }
     if sampler.dynamics.is_none() {
         fact("step", format!("{:.3} of the posterior's scales", figures.step));
         fact("steps between draws", figures.thin.to_string());
@@ -200,6 +207,7 @@ fn comparison(all: &[sample::Difference]) -> report::Table {
         rows: rows.collect(),
         note: "Hamiltonian Monte Carlo with all data and a Metropolis correction, 4 chains of 500 draws."
             .into(),
+        bins: Vec::new(),
     }
 }
 

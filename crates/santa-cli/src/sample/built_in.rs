@@ -93,7 +93,12 @@ fn sample<P: Potential<f64> + Clone + Send>(
     let model = Model {
         title: format!("{} in {dim} dimensions", request.model),
         facts: vec![("model".into(), about.to_string())],
-        exact: Some(Exact { potential, recorder, start: Box::new(start) }),
+        exact: Some(Exact {
+            potential,
+            recorder,
+            parameters: Box::new(|draw| Ok(draw.to_vec())),
+            start: Box::new(start),
+        }),
     };
     conduct(sampler, members, model, context)
 }

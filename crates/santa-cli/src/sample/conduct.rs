@@ -3,8 +3,11 @@
 use super::Context;
 use super::bars::Bars;
 use super::exact::{self, Comparison, Difference, Exact};
-use super::judgement::{compared, heated, hot_or_cold, plain, tempered, without_correlations};
+use super::judgement::{
+    compared, heated, hot_or_cold, of_another_law, plain, shortened, tempered, without_correlations,
+};
 use super::report;
+use super::stein::{self, Measured, Subject};
 use crate::failure::{Failure, Kind, Result};
 use crate::nearest::unknown;
 use santa::{Potential, Real};
@@ -25,7 +28,7 @@ pub struct Model<P, R> {
     pub title: String,
     /// What there is to say about it.
     pub facts: Vec<(String, String)>,
-    /// For the comparison with exact gradients.
+    /// For checks with exact gradients.
     pub exact: Option<Exact<P, R>>,
 }
 
@@ -51,6 +54,8 @@ pub struct Outcome {
     pub figures: Figures,
     /// Which steps became draws.
     pub plan: Plan,
+    /// The kernel Stein discrepancy, where it was measured: by rank 0.
+    pub stein: Option<Measured>,
     /// The comparison with exact gradients, where it was made: by rank 0.
     pub exact: Option<Vec<Difference>>,
     /// What is wrong, in words, the worst first.
@@ -74,7 +79,7 @@ pub trait Tables: Sized {
 impl Tables for santa_posterior::sampler::Parameters {}
 impl<G> Tables for santa_posterior::sampler::Quantities<G> {}
 
-/// Runs chains in double precision, and compares with exact gradients where that is quick.
+/// Runs chains in double precision, and checks the draws with exact gradients where that is quick.
 pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
     sampler: Sampler,
     members: Vec<Member<f64, P, R>>,
@@ -83,16 +88,30 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
 ) -> Result<Outcome> {
     let Model { title, facts, exact } = model;
     let (posterior, mut outcome) = draw(sampler, members, title, facts, context)?;
+    let Some(mut exact) = exact.filter(|_| context.leads()) else { return Ok(outcome) };
+    let scales = &posterior.tuning.scales;
+    context.console.detail("comparing the draws with the gradient");
+    let measured = stein::measure(Subject {
+        potential: &mut exact.potential,
+        parameters: &exact.parameters,
+        scales,
+        draws: &outcome.draws,
+        summary: &outcome.summary,
+        sampler: &outcome.sampler,
+    })?;
+    match measured {
+        Ok(measured) => {
+            outcome.troubles.extend(of_another_law(&measured));
+            outcome.stein = Some(measured);
+        }
+        Err(why) => outcome.notes.push(why),
+    }
     // At another temperature it is another law.
-    let Some(exact) = exact.filter(|exact| context.leads() && exact.is_small()) else {
-        return Ok(outcome);
-    };
-    if outcome.sampler.beta != 1.0 {
+    if !exact.is_small() || outcome.sampler.beta != 1.0 {
         return Ok(outcome);
     }
     context.console.detail("comparing with exact gradients");
-    let (scales, seed) = (&posterior.tuning.scales, outcome.sampler.seed);
-    let comparison = exact::compare(exact, scales, seed, &outcome.summary)?;
+    let comparison = exact::compare(exact, scales, outcome.sampler.seed, &outcome.summary)?;
     let (trouble, note) = compared(&comparison);
     outcome.troubles.extend(trouble);
     outcome.notes.extend(note);
@@ -129,14 +148,12 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
     let bars = Bars::new(*context.console, sampler.chains_in_team(context.team));
     let posterior = sampler.run_in_team(context.team, members, Some(&store), &bars);
     bars.finish();
-    let posterior = posterior?;
+    let posterior = match posterior {
+        Err(santa_posterior::Error::Interrupted) => return Err(interrupted(None)),
+        other => other?,
+    };
     if !posterior.complete {
-        let text = format!(
-            "interrupted after {} draws of each chain; they are written",
-            posterior.draws.len()
-        );
-        return Err(Failure::new(Kind::Interrupted, text)
-            .hint("the same command with `--resume` goes on from there"));
+        return Err(interrupted(Some(posterior.draws.len())));
     }
     let summary = Summary::new(&posterior.draws);
     let configurational = posterior.configurational_temperature();
@@ -146,6 +163,7 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
     troubles.extend(hot_or_cold(&configurational, &sampler));
     troubles.extend(heated(&kinetic, &sampler));
     let mut notes: Vec<String> = tempered(&sampler).into_iter().collect();
+    notes.extend(shortened(posterior.tuning.reference.len(), &posterior.tuning.figures));
     // Only where the diagonal was not asked for; and given dynamics have no scales.
     let (tuning, dim) = (&posterior.tuning, posterior.tuning.reference.len());
     if sampler.metric == Metric::Auto && matches!(tuning.scales, Scales::Diagonal { .. }) {
@@ -160,6 +178,7 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
         kinetic,
         figures: posterior.tuning.figures,
         plan: posterior.plan,
+        stein: None,
         exact: None,
         troubles,
         notes,
@@ -169,6 +188,25 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
         seconds: started.elapsed().as_secs_f64(),
     };
     Ok((posterior, outcome))
+}
+
+/// After so many draws of each chain, or in the warm-up.
+fn interrupted(draws: Option<usize>) -> Failure {
+    let (text, hint) = match draws {
+        None => (
+            "interrupted in the warm-up; nothing is lost but the warm-up".into(),
+            "the same command begins it again, with other settings too",
+        ),
+        Some(0) => (
+            "interrupted before every chain had a draw; the warm-up is done and written".into(),
+            "the same command with `--resume` goes on from there",
+        ),
+        Some(draws) => (
+            format!("interrupted after {draws} draws of each chain; they are written"),
+            "the same command with `--resume` goes on from there",
+        ),
+    };
+    Failure::new(Kind::Interrupted, text).hint(hint)
 }
 
 /// What the store is told about the model: what a run that goes on must agree with.

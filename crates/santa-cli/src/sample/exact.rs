@@ -4,6 +4,7 @@
 //! Hamiltonian Monte Carlo with all data and a Metropolis correction has no such bias: a short run of
 //! it, in the same coordinates, says how far off the draws may be.
 
+use super::stein::Parameters;
 use crate::failure::Result;
 use santa::Potential;
 use santa::noise::{Purpose, Stream};
@@ -73,12 +74,14 @@ impl Difference {
     }
 }
 
-/// What the exact sampler needs.
+/// What checks with exact gradients need.
 pub struct Exact<P, R> {
     /// The potential.
     pub potential: P,
     /// What is kept of a draw.
     pub recorder: R,
+    /// The way back.
+    pub parameters: Parameters,
     /// Makes the start of a chain from standard normals. As far apart as those of the draws: what is
     /// begun inside of what the draws have seen would not see more.
     pub start: Start,
@@ -117,7 +120,7 @@ pub fn compare<P: Potential<f64>, R: Recorder<f64, P>>(
 ) -> Result<Comparison> {
     /// A split R-hat above this is no reference.
     const CONVERGED: f64 = 1.05;
-    let Exact { potential, mut recorder, start } = exact;
+    let Exact { potential, mut recorder, start, .. } = exact;
     let dim = potential.target().dim();
     let mut seen = Whitened::new(potential, scales.clone())?;
     let starts: Vec<Vec<f64>> = (0..CHAINS)

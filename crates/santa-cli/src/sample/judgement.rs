@@ -1,8 +1,9 @@
-//! What is said of draws, in words, beyond what their summary says: temperatures and the comparison with
-//! exact gradients.
+//! What is said of draws, in words, beyond what their summary says: temperatures, the kernel Stein
+//! discrepancy and the comparison with exact gradients.
 
 use super::exact::{Comparison, Difference, Off};
 use super::network::CONSTANT_SANTA;
+use super::stein::Measured;
 use santa_posterior::sampler::{Figures, Sampler, Temperature};
 
 /// Draws whose configurational temperature is off.
@@ -73,6 +74,17 @@ pub fn tempered(sampler: &Sampler) -> Option<String> {
     ))
 }
 
+/// Draws whose kernel Stein discrepancy is more than chance.
+pub fn of_another_law(measured: &Measured) -> Option<String> {
+    measured.is_off.then(|| {
+        format!(
+            "The draws are of another law than was asked for: their kernel Stein discrepancy is {measured}. \
+             They are too wide or too narrow, off the middle, or of another shape. Use larger batches or a \
+             smaller step (--batch, --largest-step), or a longer warm-up (--warm-up)."
+        )
+    })
+}
+
 /// What a comparison with exact gradients shows: troubles, and what is only to be known.
 pub fn compared(comparison: &Comparison) -> (Option<String>, Option<String>) {
     /// Chains that far apart have not met, however short they were.
@@ -116,10 +128,35 @@ fn differ(all: &[Difference]) -> Option<String> {
     ))
 }
 
+/// Why a step is short that would be longer if minibatch noise were the same in all directions.
+pub fn shortened(dim: usize, figures: &Figures) -> Option<String> {
+    /// Less is hardly noticed.
+    const NOTICEABLE: f64 = 1.25;
+    let Figures { step, even_step, noise_unevenness, .. } = *figures;
+    if even_step <= NOTICEABLE * step {
+        return None;
+    }
+    let remedy = match dim <= FEW_HUNDRED {
+        true => {
+            "Larger batches (--batch) or scales with correlations (--metric dense) allow a longer one."
+        }
+        false => "Larger batches (--batch) allow a longer one.",
+    };
+    Some(format!(
+        "The step is short, {} of the posterior's scales where {} would do, because the noise of the \
+         minibatches is not the same in all directions (its spread is {} times its mean) and would make \
+         some of them too hot. {remedy}",
+        short(step),
+        short(even_step),
+        short(noise_unevenness)
+    ))
+}
+
+/// The most parameters for which correlations are still quickly found and used.
+const FEW_HUNDRED: usize = 500;
+
 /// What may help a warm-up whose scales are without correlations because there are many parameters.
 pub fn without_correlations(dim: usize, figures: &Figures, is_trouble: bool) -> Option<String> {
-    /// The most parameters for which correlations are still quickly found and used.
-    const FEW_HUNDRED: usize = 500;
     if dim > FEW_HUNDRED || !(is_trouble || figures.halvings > 0) {
         return None;
     }
@@ -259,6 +296,21 @@ mod tests {
             let advice = without_correlations(200, figures, is_trouble).unwrap();
             assert!(advice.contains("--metric dense"), "{advice}");
         }
+    }
+
+    #[test]
+    fn a_step_that_uneven_noise_made_short_is_explained_and_no_other() {
+        let found =
+            Figures { step: 0.04, even_step: 0.3, noise_unevenness: 2.5, ..Figures::default() };
+        let text = shortened(200, &found).unwrap();
+        for words in
+            ["0.040 of the posterior's scales where 0.300", "2.500 times", "--metric dense"]
+        {
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(!shortened(5_000, &found).unwrap().contains("dense"));
+        assert_eq!(shortened(200, &Figures { even_step: 0.04, ..found }), None);
+        assert_eq!(shortened(200, &Figures::default()), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! | `request` | what to sample and how, from the command line and from files |
 //! | `built_in`, `regression`, `network` | the three kinds of models |
 //! | `conduct` | running the chains, and what is known of the draws afterwards |
+//! | `stein` | a test of the draws against the gradient, the kernel Stein discrepancy |
 //! | `exact` | a short comparison with exact gradients |
 //! | `judgement` | what is said of the draws, in words |
 //! | `bars` | how far the chains are |
@@ -19,6 +20,7 @@ mod network;
 mod regression;
 pub mod report;
 mod request;
+mod stein;
 
 pub use built_in::DENSITIES;
 pub use conduct::Outcome;
@@ -26,6 +28,7 @@ pub use exact::Difference;
 pub use judgement::reading;
 pub use regression::REGRESSIONS;
 pub use request::Request;
+pub use stein::Measured;
 
 use crate::console::Console;
 use crate::data::Library;

@@ -363,6 +363,7 @@ impl Tables for Predictions {
                    of it that the draws do not agree about. ECE, ACE: expected and adaptive calibration \
                    error."
                 .into(),
+            bins: Vec::new(),
         };
         let mut all: Option<Predictive> = None;
         for (chain, (predictive, labels)) in classes.iter().enumerate() {
@@ -397,6 +398,7 @@ fn reliability(predictive: &Predictive, labels: &[usize]) -> Result<Table> {
         note: "Of predictions about as sure as this, the share that is right, with its standard error: \
                the same number if the average is calibrated."
             .into(),
+        bins: scores.reliability.clone(),
     })
 }
 
@@ -451,6 +453,6 @@ fn music(recorders: &[Predictions]) -> Vec<Table> {
         title: "Predictions of the test data".into(),
         columns: ["prediction", "draws", "nll per time step"].map(String::from).to_vec(),
         rows,
-        note: String::new(),
+        ..Table::default()
     }]
 }

@@ -56,9 +56,11 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         capitalised(&request.model),
         request.response.as_deref().unwrap_or_default()
     );
+    let units = prepared.regression.clone();
     let exact = Exact {
         potential: prepared.regression.clone(),
         recorder,
+        parameters: Box::new(move |draw| units.fitted(draw)),
         start: Box::new(move |normals| prepared.start(normals)),
     };
     conduct(sampler, members, Model { title, facts, exact: Some(exact) }, context)

@@ -275,7 +275,8 @@ def table(options):
             ratio = against / row["ess_per_s"] if compared else None
             cells = [
                 row["who"], row["sampler"] + (", whitened" if row.get("whitened") else ""),
-                row.get("batch", ""), row.get("step", ""), row.get("gradients_per_s", ""),
+                row.get("batch", ""), f"{row['step']:.3g}" if "step" in row else "",
+                f"{row['gradients_per_s']:.0f}" if "gradients_per_s" in row else "",
                 *(f"{row[k]:.3g}" if counts else "not converged"
                   for k in ("ess_per_s", "ess_median_per_s")),
                 f"{row['rhat_max']:.2f}", row.get("bias_rms", ""), row.get("sd_ratio_rms", ""),

@@ -6,7 +6,7 @@
 //! | How many independent draws are these worth? | [`ess_bulk`], [`ess_tail`], [`ess_mean`], [`ess_sd`], [`ess_quantile`] |
 //! | How far off may an estimate be? | [`mcse_mean`], [`mcse_sd`], [`mcse_quantile`] |
 //! | How long does a chain remember? | [`autocorrelation`], [`integrated_time`] |
-//! | Are these draws of *this* posterior? | [`stein_discrepancy`] |
+//! | Are these draws of *this* posterior? | [`stein_discrepancy`], and with a threshold [`stein_test`] |
 //! | All of it, and in words? | [`Summary`], [`Verdict`] |
 //!
 //! The first four compare chains with each other and cannot notice what all chains miss; the Stein
@@ -51,6 +51,7 @@ mod rank;
 mod rhat;
 mod special;
 mod stein;
+mod stein_test;
 mod summary;
 mod verdict;
 
@@ -61,5 +62,6 @@ pub use quantile::quantile;
 pub use rank::rank_normalised;
 pub use rhat::r_hat;
 pub use stein::{Scale, Stein, SteinSettings, stein_discrepancy};
+pub use stein_test::{FalseAlarms, SteinTest, stein_test};
 pub use summary::{Row, Summary};
 pub use verdict::{Trouble, Verdict};

@@ -66,9 +66,9 @@ pub struct Stein {
 /// `points` and `gradients` (of $U$, at the points) are one point after the other, `dim` numbers each.
 /// Draws of several chains are best put one chain after the other.
 ///
-/// The value has no unit and no threshold of its own: compare it with that of draws from a sampler to
-/// be trusted, or with that of fewer draws. It grows with the dimension, and, as any kernel, sees only
-/// faintly what happens far from the points, such as a second mode that no chain has found.
+/// The value has no unit and no threshold of its own: [`stein_test`](super::stein_test) finds one. It
+/// grows with the dimension, and, as any kernel, sees only faintly what happens far from the points,
+/// such as a second mode that no chain has found.
 ///
 /// ```
 /// use santa::noise::{Purpose, Stream};
@@ -90,25 +90,59 @@ pub fn stein_discrepancy(
     dim: usize,
     settings: &SteinSettings,
 ) -> Result<Stein> {
-    let all = check(points, gradients, dim, settings)?;
-    let used = all.min(settings.max_points);
-    let picked = |numbers: &[f64]| -> Vec<f64> {
-        // Point i of the used ones is the one in the middle of its share of all.
-        let place = |i: usize| (2 * i + 1) * all / (2 * used);
-        (0..used).flat_map(|i| numbers[place(i) * dim..][..dim].iter().copied()).collect()
-    };
-    let x = picked(points);
-    let score: Vec<f64> = picked(gradients).iter().map(|g| -settings.beta * g).collect();
-    let scale = match settings.scale {
-        Scale::Given(c) => c,
-        Scale::Median => median_distance(&x, dim)?,
-    };
+    let kernel = SteinKernel::new(points, gradients, dim, settings)?;
+    let used = kernel.points();
+    let same: f64 = (0..used).map(|i| kernel.at(i, i)).sum();
+    let different: f64 =
+        (0..used).map(|i| (0..i).map(|j| 2.0 * kernel.at(i, j)).sum::<f64>()).sum();
+    Ok(kernel.stein(same, different))
+}
 
-    let kernel = |i: usize, j: usize| {
-        let (xi, xj) = (&x[i * dim..][..dim], &x[j * dim..][..dim]);
-        let (si, sj) = (&score[i * dim..][..dim], &score[j * dim..][..dim]);
+/// $k_0$ between the points that are used.
+pub(super) struct SteinKernel {
+    /// The points and their scores, one after the other.
+    x: Vec<f64>,
+    score: Vec<f64>,
+    dim: usize,
+    /// c
+    scale: f64,
+}
+
+impl SteinKernel {
+    pub(super) fn new(
+        points: &[f64],
+        gradients: &[f64],
+        dim: usize,
+        settings: &SteinSettings,
+    ) -> Result<Self> {
+        let all = check(points, gradients, dim, settings)?;
+        let used = all.min(settings.max_points);
+        let picked = |numbers: &[f64]| -> Vec<f64> {
+            // Point i of the used ones is the one in the middle of its share of all.
+            let place = |i: usize| (2 * i + 1) * all / (2 * used);
+            (0..used).flat_map(|i| numbers[place(i) * dim..][..dim].iter().copied()).collect()
+        };
+        let x = picked(points);
+        let score: Vec<f64> = picked(gradients).iter().map(|g| -settings.beta * g).collect();
+        let scale = match settings.scale {
+            Scale::Given(c) => c,
+            Scale::Median => median_distance(&x, dim)?,
+        };
+        Ok(SteinKernel { x, score, dim, scale })
+    }
+
+    /// How many points are used.
+    pub(super) fn points(&self) -> usize {
+        self.x.len() / self.dim
+    }
+
+    /// $k_0$ of two of them.
+    pub(super) fn at(&self, i: usize, j: usize) -> f64 {
+        let SteinKernel { x, score, dim, scale } = self;
+        let (xi, xj) = (&x[i * dim..][..*dim], &x[j * dim..][..*dim]);
+        let (si, sj) = (&score[i * dim..][..*dim], &score[j * dim..][..*dim]);
         let (mut scores, mut mixed, mut square) = (0.0, 0.0, 0.0);
-        for k in 0..dim {
+        for k in 0..*dim {
             let difference = xi[k] - xj[k];
             scores += si[k] * sj[k];
             mixed += (si[k] - sj[k]) * difference;
@@ -116,19 +150,25 @@ pub fn stein_discrepancy(
         }
         let q = scale * scale + square;
         let root = q.sqrt();
-        scores / root + (mixed + dim as f64 - 3.0 * square / q) / (q * root)
-    };
-    let n = used as f64;
-    let same: f64 = (0..used).map(|i| kernel(i, i)).sum();
-    let different: f64 = (0..used).map(|i| (0..i).map(|j| 2.0 * kernel(i, j)).sum::<f64>()).sum();
-    let square = (same + different) / (n * n);
-    Ok(Stein {
-        // Positive but for rounding. Spelt out since `max` would make nothing of a NaN.
-        discrepancy: if square < 0.0 { 0.0 } else { square.sqrt() },
-        unbiased_square: different / (n * (n - 1.0)),
-        scale,
-        points: used,
-    })
+        scores / root + (mixed + *dim as f64 - 3.0 * square / q) / (q * root)
+    }
+
+    /// The discrepancy, from the sums of $k_0$ over pairs of the same point and of different ones.
+    pub(super) fn stein(&self, same: f64, different: f64) -> Stein {
+        let n = self.points() as f64;
+        Stein {
+            discrepancy: root((same + different) / (n * n)),
+            unbiased_square: different / (n * (n - 1.0)),
+            scale: self.scale,
+            points: self.points(),
+        }
+    }
+}
+
+/// Of a V-statistic, which is positive but for rounding. Spelt out since `max` would make nothing of a
+/// NaN.
+pub(super) fn root(square: f64) -> f64 {
+    if square < 0.0 { 0.0 } else { square.sqrt() }
 }
 
 /// The number of points.

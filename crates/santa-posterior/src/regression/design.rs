@@ -182,6 +182,22 @@ impl Frame {
         }
     }
 
+    /// Coefficients on the scale of the fit: what [`Frame::original`] makes its own of.
+    ///
+    /// $$ b_j = \frac{s_j \beta_j}{c}, \qquad b_0 = \frac{\alpha - m + \sum_j \beta_j m_j}{c} $$
+    pub fn fitted(&self, original: &[f64], response: (f64, f64), out: &mut [f64]) {
+        let (centre, scale) = response;
+        let first = usize::from(self.intercept);
+        let mut shift = 0.0;
+        for (j, beta) in original[first..].iter().enumerate() {
+            out[first + j] = beta * self.scales[j] / scale;
+            shift += beta * self.centres[j];
+        }
+        if self.intercept {
+            out[0] = (original[0] - centre + shift) / scale;
+        }
+    }
+
     /// A row of original features on the scale of the fit.
     pub fn standardise(&self, features: &[f64], out: &mut [f64]) {
         let first = usize::from(self.intercept);

@@ -256,6 +256,19 @@ impl<X: Arithmetic> Regression<X> {
         Ok(out)
     }
 
+    /// The parameters of a draw that is in the units of the data: the inverse of
+    /// [`Regression::original`], up to rounding.
+    pub fn fitted(&self, original: &[f64]) -> Result<Vec<f64>> {
+        self.target.layout().check_len("the draw", original.len())?;
+        let mut theta = vec![0.0; original.len()];
+        let columns = self.data.columns;
+        self.features.frame.fitted(&original[..columns], self.response, &mut theta[..columns]);
+        if self.family.has_unknown_sigma() {
+            theta[columns] = Real::ln(original[columns] / self.response.1);
+        }
+        Ok(theta)
+    }
+
     /// The linear predictor of a row of original features, in the units of the response (log odds
     /// for a [`Family::Bernoulli`]).
     pub fn predictor(&self, theta: &[f64], features: &[f64]) -> Result<f64> {

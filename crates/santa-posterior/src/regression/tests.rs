@@ -301,6 +301,10 @@ fn a_draw_on_the_original_scale_predicts_the_same() {
     let features = [6.0, 1.0, 0.0];
     let plain = draw[0] + features.iter().zip(&draw[1..]).map(|(x, b)| x * b).sum::<f64>();
     assert!((model.predictor(&theta, &features).unwrap() - plain).abs() < 1e-13);
+    for (back, there) in model.fitted(&draw).unwrap().iter().zip(theta) {
+        assert!((back - there).abs() < 1e-13, "{back} {there}");
+    }
+    assert!(model.fitted(&draw[1..]).is_err());
     let sd = (21.0f64 / 4.0).sqrt(); // of 1, 4, 7, 2
     assert!((draw[4] - sd * (-0.5f64).exp()).abs() < 1e-14);
     let error = Design::from_table(&table, &["sise"], true, Scaling::Standardised).unwrap_err();

@@ -27,6 +27,16 @@ pub struct Figures {
     pub thin: u64,
     /// V, the variance of the minibatch gradient of U in whitened coordinates, mean over them.
     pub gradient_noise: f64,
+    /// By how much that noise differs between directions, relative to its mean:
+    /// $\sqrt{d\ \mathrm{tr}\ \Sigma^2 / (\mathrm{tr}\ \Sigma)^2 - 1}$ with its covariance $\Sigma$.
+    /// Zero if it is the same in all, and where the scales have correlations, which make it so: there it
+    /// is not measured.
+    #[serde(default)]
+    pub noise_unevenness: f64,
+    /// What h would be if the noise were the same in all directions, and as strong: longer than the step
+    /// where unevenness made it short.
+    #[serde(default)]
+    pub even_step: f64,
     /// The configurational temperature of the last window, times $\beta$.
     pub temperature: f64,
     /// Its standard error.

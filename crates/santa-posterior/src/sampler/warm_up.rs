@@ -79,8 +79,9 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             guess(settings, together, &mut seats)?
         }
     };
+    let cautious = settings.largest_step.min(CAUTIOUS_STEP);
     let mut figures =
-        Figures { step: settings.largest_step.min(CAUTIOUS_STEP), thin: 1, ..Figures::default() };
+        Figures { step: cautious, even_step: cautious, thin: 1, ..Figures::default() };
     figures.thin = thinning(settings, &figures);
     let last = windows.len() - 1;
     for (number, share) in windows.iter().enumerate() {
@@ -101,7 +102,7 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
                 Err(error) => return Err(error),
             };
             (figures.temperature, figures.temperature_error) = temperature(&found, settings.beta);
-            let measured = mean(found.iter().map(|f| f.noise.variance));
+            let measured = mean_noise(&found.iter().map(|f| f.noise).collect::<Vec<_>>());
             if number < last {
                 let present = match adapts {
                     true => pooled(settings.metric, &found, &scales)?,
@@ -120,8 +121,9 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
                     Err(error) => return Err(error),
                 };
                 scales = present;
-                figures.gradient_noise = ground.noise.variance;
+                figures.keep(&ground.noise);
                 figures.step = step(settings, &ground, figures.halvings);
+                figures.even_step = step(settings, &ground.made_even(), figures.halvings);
                 figures.thin = thinning(settings, &figures);
                 break;
             }
@@ -135,7 +137,7 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
                 again(settings, together, &mut seats, &scales, &mut figures, &why)?;
                 continue;
             }
-            figures.gradient_noise = measured;
+            figures.keep(&measured);
             // The centre of the scales, for all chains.
             let reference = walkers.first().map(|walker| walker.reference().to_vec());
             let ready = (walkers.into_iter().zip(seats))
@@ -356,6 +358,20 @@ struct Ground {
     frequency: f64,
 }
 
+impl Ground {
+    /// The same with noise that is as strong, and alike in all directions.
+    fn made_even(&self) -> Self {
+        Ground { noise: GradientNoise { unevenness: 0.0, ..self.noise }, ..*self }
+    }
+}
+
+impl Figures {
+    fn keep(&mut self, noise: &GradientNoise) {
+        self.gradient_noise = noise.variance;
+        self.noise_unevenness = noise.unevenness;
+    }
+}
+
 /// Measures it where the chains are.
 fn ground<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
@@ -424,13 +440,16 @@ fn again<F: Real, P: Potential<F> + Send, R: Send>(
         )));
     }
     figures.step /= 2.0;
+    figures.even_step /= 2.0;
     match ground(settings, together, seats, scales, figures) {
         Ok(ground) => {
-            figures.gradient_noise = ground.noise.variance;
+            figures.keep(&ground.noise);
             figures.step = figures.step.min(step(settings, &ground, figures.halvings));
+            let even = step(settings, &ground.made_even(), figures.halvings);
+            figures.even_step = figures.even_step.min(even);
         }
         // The next window will say so, with a smaller step.
-        Err(error) if error.is_divergence() => figures.gradient_noise = 0.0,
+        Err(error) if error.is_divergence() => figures.keep(&GradientNoise::NONE),
         Err(error) => return Err(error),
     }
     figures.thin = thinning(settings, figures);

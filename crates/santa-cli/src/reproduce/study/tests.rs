@@ -19,8 +19,7 @@ fn place(protocol: &str, column: &str, row: &str) -> Place {
 }
 
 /// How Santa's settings on FNN-400 were found.
-const SEARCH: (&str, &str) =
-    ("table1", include_str!("../../../experiments/search-fnn-400.toml"));
+const SEARCH: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-400.toml"));
 
 #[test]
 fn every_run_of_every_study_is_an_experiment_that_fits_its_model() {

@@ -17,7 +17,7 @@ const CLOUD_POINTS: usize = 500;
 /// Autocorrelations that are computed and drawn, at most.
 const LAGS: usize = 100;
 /// Standard deviations from the middle that hold 99 % of a normal distribution.
-const BAND: f64 = 2.576;
+pub const BAND: f64 = 2.576;
 /// Pixels.
 const THIN: f64 = 0.7;
 

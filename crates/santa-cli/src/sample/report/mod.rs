@@ -6,6 +6,7 @@
 //! | `order` | what is suspicious, and which quantities are worst |
 //! | `density`, `ranks`, `autocorrelation` | what the figures show |
 //! | `figures` | the figures |
+//! | `reliability` | those of predictions |
 //! | `page`, `words` | the HTML, made of `page.html` and `style.css`, and its numbers |
 
 mod autocorrelation;
@@ -14,11 +15,13 @@ mod figures;
 mod order;
 mod page;
 mod ranks;
+mod reliability;
 mod words;
 
 use crate::failure::Result;
 use crate::report::files;
 use santa_posterior::Draws;
+use santa_posterior::predict::Bin;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
@@ -78,6 +81,9 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// What to know about it, written below; may be empty.
     pub note: String,
+    /// Predictions by their confidence, which are drawn as well; empty for other tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<Bin>,
 }
 
 /// What is reported.

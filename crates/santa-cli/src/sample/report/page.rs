@@ -2,8 +2,9 @@
 
 use super::figures;
 use super::order::{self, ESS_PER_CHAIN, R_HAT};
+use super::reliability;
 use super::words::{count, number};
-use super::{Report, Row};
+use super::{Report, Row, Table};
 use crate::failure::{Failure, Result};
 use crate::figure::{COLOURS, Figure, variables};
 use crate::nearest;
@@ -49,7 +50,7 @@ pub fn html(report: &Report<'_>) -> Result<String> {
         "rows": in_sight,
         "folded": folded,
         "limits": { "r_hat": R_HAT, "ess": ESS_PER_CHAIN * draws.chains() as f64 },
-        "tables": report.tables,
+        "tables": report.tables.iter().map(|table| drawer.table(table)).collect::<Vec<_>>(),
         "chains": chains(draws.chains()),
         "single": draws.chains() == 1,
         "empty": draws.is_empty(),
@@ -203,6 +204,27 @@ impl Drawer {
     fn draw(&mut self, figure: &Figure, name: &str) -> String {
         self.figures += 1;
         figure.inline(self.figures, name)
+    }
+
+    fn table(&mut self, table: &Table) -> Json {
+        let mut charts = Vec::new();
+        if !table.bins.is_empty() {
+            let kinds = [
+                ("Share that is right", reliability::diagram(&table.bins)),
+                ("Number of predictions", reliability::counts(&table.bins)),
+            ];
+            for (title, figure) in kinds {
+                let svg = self.draw(&figure, &format!("{title}, by confidence"));
+                charts.push(json!({ "title": title, "svg": svg }));
+            }
+        }
+        json!({
+            "title": table.title,
+            "columns": table.columns,
+            "rows": table.rows,
+            "note": table.note,
+            "charts": charts,
+        })
     }
 
     fn quantity(&mut self, quantity: &Quantity<'_>, cycles: &[Range<usize>]) -> Json {

@@ -44,6 +44,7 @@ fn everything_that_was_given_is_in_the_page() {
         columns: vec!["Measure".into(), "Value".into()],
         rows: vec![vec!["accuracy".into(), "0.91".into()]],
         note: "On data not seen.".into(),
+        bins: vec![Bin { count: 7, confidence: 0.8, accuracy: 0.7 }],
     }];
     let text = page(&report);
     for word in [
@@ -58,6 +59,8 @@ fn everything_that_was_given_is_in_the_page() {
         "accuracy",
         "0.91",
         "On data not seen.",
+        "Share that is right, by confidence",
+        "Number of predictions, by confidence",
         "chain 3",
         "<td class=\"number bad\">1.234",
         "Trace of slope",
@@ -88,6 +91,7 @@ fn names_are_escaped() {
         columns: row.clone(),
         rows: vec![row],
         note: evil.into(),
+        bins: Vec::new(),
     }];
     let text = html(&report).unwrap();
     assert!(!text.contains("<script") && !text.contains("alert(\"1"));
@@ -287,6 +291,7 @@ fn a_page_to_look_at() {
         ],
         note: "Coverage: how often the middle 90 % of the predictive distribution hold the truth."
             .into(),
+        bins: Vec::new(),
     }];
     report.cycles = (0..5).map(|i| i * 500..(i + 1) * 500).collect();
     write(&report, Path::new(&path)).unwrap();
