@@ -121,6 +121,16 @@ fn draws_of_a_colder_law_are_compared_with_that_law() {
 }
 
 #[test]
+fn a_cold_law_is_sampled_as_quickly_as_a_warm_one() {
+    let shop = Workshop::new();
+    let said = shop.santa("sample gaussian --temperature 0.01 --out c --json").done().json();
+    // In coordinates of the cold law's own width there were five.
+    let effective = row(&said, "theta[0]")["ess_bulk"].as_f64().unwrap();
+    assert!(effective > 400.0, "{effective}");
+    assert_eq!(said["stein"]["is_off"], false, "{}", said["stein"]);
+}
+
+#[test]
 fn draws_of_other_data_are_not_mixed_and_a_failed_warm_up_leaves_nothing_in_the_way() {
     let shop = Workshop::new();
     shop.write("table.csv", &table());

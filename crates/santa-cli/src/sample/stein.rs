@@ -122,7 +122,7 @@ pub fn measure<P: Potential<f64>>(
         return none("some draws, or gradients at them, are not finite".into());
     }
     let settings = SteinSettings {
-        scale: Scale::Given(length(dim)),
+        scale: Scale::Given(length(dim, sampler.beta)),
         beta: sampler.beta,
         max_points: MOST_POINTS,
     };
@@ -132,10 +132,10 @@ pub fn measure<P: Potential<f64>>(
     Ok(Ok(Measured { test, draws, every, is_off: test.is_off() }))
 }
 
-/// The length of the kernel: half of the distance of two draws in `dim` coordinates of variance 1,
-/// which is $\sqrt{2 d}$. With all of it, as is usual, a test needs more draws to see a wrong width.
-fn length(dim: usize) -> f64 {
-    0.5 * (2.0 * dim as f64).sqrt()
+/// The length of the kernel: half of the distance of two draws in `dim` coordinates of variance
+/// $1/\beta$, which is $\sqrt{2 d/\beta}$. With all of it, as is usual, a test needs more draws to see a wrong width.
+fn length(dim: usize, beta: f64) -> f64 {
+    0.5 * (2.0 * dim as f64 / beta).sqrt()
 }
 
 /// Draws for which there is time: each takes the work of a gradient, and the kernel a multiplication in

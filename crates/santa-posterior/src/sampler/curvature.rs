@@ -17,7 +17,7 @@ const LARGEST_CHANGE: f64 = 100.0;
 /// Up to so many data are used; more of them say little more about a scale.
 const MOST_DATA: u64 = 10_000;
 
-/// Estimates $s_i = 1/\sqrt{\beta |H_{ii}|}$, H being the Hessian of U at theta.
+/// Estimates $s_i = 1/\sqrt{|H_{ii}|}$, H being the Hessian of U at theta: the scales at $\beta = 1$.
 ///
 /// $$ H_{ii} \approx \mathbb{E}\left[ \frac{v_i\ (\nabla U(\theta + v) - \nabla U(\theta - v))_i}{2 v_i^2} \right],
 ///    \qquad v_i = \pm\ 0.1\ s_i \text{ at random} $$
@@ -26,7 +26,6 @@ const MOST_DATA: u64 = 10_000;
 pub fn first_scales<F: Real, P: Potential<F>>(
     potential: &mut P,
     theta: &[F],
-    beta: f64,
     seed: u64,
     chain: u32,
 ) -> Result<Vec<f64>> {
@@ -62,7 +61,7 @@ pub fn first_scales<F: Real, P: Potential<F>>(
             }
         }
         for (scale, curvature) in scales.iter_mut().zip(diagonal) {
-            let found = 1.0 / (beta * curvature.abs()).sqrt();
+            let found = 1.0 / curvature.abs().sqrt();
             *scale = found.clamp(*scale / LARGEST_CHANGE, *scale * LARGEST_CHANGE);
         }
     }
@@ -138,7 +137,7 @@ mod tests {
             (0..3).map(|i| 0.5 * theta[i] * g[i]).sum()
         })
         .unwrap();
-        let found = first_scales(&mut gaussian, &[0.0, 0.5, 2.0], 1.0, 1, 0).unwrap();
+        let found = first_scales(&mut gaussian, &[0.0, 0.5, 2.0], 1, 0).unwrap();
         for (found, sd) in found.iter().zip(sds) {
             assert!((found / sd - 1.0).abs() < 1e-6, "{found} {sd}");
         }

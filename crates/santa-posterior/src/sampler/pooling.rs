@@ -66,8 +66,15 @@ pub fn mean_noise(chains: &[GradientNoise]) -> GradientNoise {
     }
 }
 
-/// New scales: the covariance within chains, pooled.
-pub fn pooled<F: Real>(metric: Metric, found: &[Found], present: &Scales<F>) -> Result<Scales<F>> {
+/// New scales: the covariance within chains, pooled, times $\beta$. A law at another temperature is
+/// narrower or wider, and its frequencies are the same: in coordinates of its own width the chains of a
+/// cold one would be slow.
+pub fn pooled<F: Real>(
+    metric: Metric,
+    beta: f64,
+    found: &[Found],
+    present: &Scales<F>,
+) -> Result<Scales<F>> {
     /// Draws that the present scales count for.
     const PRESENT: f64 = 5.0;
     if metric == Metric::Identity {
@@ -79,7 +86,7 @@ pub fn pooled<F: Real>(metric: Metric, found: &[Found], present: &Scales<F>) -> 
     let count: f64 = moments.iter().map(|m| m.count).sum();
     let freedom = (count - moments.len() as f64).max(1.0);
     let weight = freedom / (freedom + PRESENT);
-    let sum = |k: usize| moments.iter().map(|m| m.squares[k]).sum::<f64>();
+    let sum = |k: usize| beta * moments.iter().map(|m| m.squares[k]).sum::<f64>();
     let before = present_variances(present, dim);
     let blend = |found: f64, i: usize| weight * found + (1.0 - weight) * before[i];
     if !moments[0].dense {

@@ -105,7 +105,7 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
             let measured = mean_noise(&found.iter().map(|f| f.noise).collect::<Vec<_>>());
             if number < last {
                 let present = match adapts {
-                    true => pooled(settings.metric, &found, &scales)?,
+                    true => pooled(settings.metric, settings.beta, &found, &scales)?,
                     false => scales.clone(),
                 };
                 let before = take_seats(&mut seats, walkers);
@@ -269,7 +269,7 @@ fn guess<F: Real, P: Potential<F> + Send, R: Send>(
     let centre = together.numbers_of_first(&here)?;
     let found = together.each(seats, |c, seat| {
         let potential = seat.potential.as_mut().expect("a potential between windows");
-        first_scales(potential, &seat.theta, settings.beta, settings.seed, c)
+        first_scales(potential, &seat.theta, settings.seed, c)
     })?;
     // The geometric mean over the chains.
     let scales: Vec<f64> = (0..dim)
