@@ -162,6 +162,34 @@ fn an_interrupted_warm_up_is_called_one_and_leaves_nothing_in_the_way() {
 }
 
 #[test]
+fn an_interrupted_warm_up_of_a_network_is_kept() {
+    let shop = Workshop::new();
+    let args = "sample tiny.toml --set optimizer=sghmc --set optimizer.beta=100.0 --chains 2 \
+                --draws 6 --warm-up 1000000000 --out n";
+    for resume in ["", " --resume"] {
+        let mut child = shop.start(&format!("{args}{resume}"));
+        let begun = shop.path("n/settings.json");
+        assert!(wait_until(&mut child, || begun.exists()));
+        signal(&child, "INT");
+        let said = Said::of(child.wait_with_output().unwrap()).ends_with(130);
+        for words in ["interrupted in the warm-up", "that was done is written", "`--resume`"] {
+            assert!(said.err.contains(words), "{words} is not in {}", said.err);
+        }
+        assert!(shop.path("n/chain-1/warm-up-0.safetensors").exists());
+    }
+    // Without `--resume` it is begun anew, with other settings too.
+    shop.santa(&args.replace("1000000000", "20")).done();
+    assert!(!shop.path("n/chain-1/warm-up-0.safetensors").exists());
+}
+
+#[test]
+fn chains_that_run_away_are_followed_by_a_command_to_try() {
+    let shop = Workshop::new();
+    let args = "sample rosenbrock --dim 2 --seed 42 --largest-step 1.9 --out r";
+    shop.santa(args).refuses(4, &["--largest-step 0.95", "--out"]);
+}
+
+#[test]
 fn words_are_named_as_what_they_count_for() {
     let shop = Workshop::new();
     let words = table().replace(",0\n", ",no\n").replace(",1\n", ",so\n");

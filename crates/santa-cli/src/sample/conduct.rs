@@ -16,7 +16,7 @@ use santa_posterior::sampler::{
     Figures, Member, Metric, Plan, Posterior, Recorder, Sampler, Scales, Temperature,
 };
 use santa_posterior::store::Format;
-use santa_posterior::{Draws, Store};
+use santa_posterior::{Draws, Error, Store};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -144,16 +144,25 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
         return Err(Failure::usage(format!("there are draws in {}", context.folder.display()))
             .hint("`--resume` goes on with them; `--out` chooses another folder"));
     }
+    if !context.resume && context.leads() {
+        store.forget_warm_up()?;
+    }
     let started = Instant::now();
     let bars = Bars::new(*context.console, sampler.chains_in_team(context.team));
     let posterior = sampler.run_in_team(context.team, members, Some(&store), &bars);
     bars.finish();
     let posterior = match posterior {
-        Err(santa_posterior::Error::Interrupted) => return Err(interrupted(None)),
+        Err(Error::Interrupted) if store.is_warming_up() => {
+            return Err(interrupted(Done::PartOfWarmUp));
+        }
+        Err(Error::Interrupted) => return Err(interrupted(Done::Nothing)),
+        Err(error @ Error::Diverged(_)) if sampler.dynamics.is_none() => {
+            return Err(Failure::from(error).hint(with_half_the_step(&sampler)));
+        }
         other => other?,
     };
     if !posterior.complete {
-        return Err(interrupted(Some(posterior.draws.len())));
+        return Err(interrupted(Done::Draws(posterior.draws.len())));
     }
     let summary = Summary::new(&posterior.draws);
     let configurational = posterior.configurational_temperature();
@@ -190,23 +199,41 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
     Ok((posterior, outcome))
 }
 
-/// After so many draws of each chain, or in the warm-up.
-fn interrupted(draws: Option<usize>) -> Failure {
-    let (text, hint) = match draws {
-        None => (
+/// What an interrupted run has to go on with.
+enum Done {
+    Nothing,
+    PartOfWarmUp,
+    /// So many of each chain.
+    Draws(usize),
+}
+
+fn interrupted(done: Done) -> Failure {
+    let goes_on = "the same command with `--resume` goes on from there";
+    let (text, hint) = match done {
+        Done::Nothing => (
             "interrupted in the warm-up; nothing is lost but the warm-up".into(),
             "the same command begins it again, with other settings too",
         ),
-        Some(0) => (
+        Done::PartOfWarmUp => {
+            ("interrupted in the warm-up; the part that was done is written".into(), goes_on)
+        }
+        Done::Draws(0) => (
             "interrupted before every chain had a draw; the warm-up is done and written".into(),
-            "the same command with `--resume` goes on from there",
+            goes_on,
         ),
-        Some(draws) => (
-            format!("interrupted after {draws} draws of each chain; they are written"),
-            "the same command with `--resume` goes on from there",
-        ),
+        Done::Draws(draws) => {
+            (format!("interrupted after {draws} draws of each chain; they are written"), goes_on)
+        }
     };
     Failure::new(Kind::Interrupted, text).hint(hint)
+}
+
+/// What to try after chains that ran away.
+fn with_half_the_step(sampler: &Sampler) -> String {
+    format!(
+        "`--largest-step {}` allows half the step, with `--out` another folder for its draws",
+        plain(0.5 * sampler.largest_step)
+    )
 }
 
 /// What the store is told about the model: what a run that goes on must agree with.

@@ -56,6 +56,7 @@
 
 mod curvature;
 mod explosion;
+mod interim;
 mod noise;
 mod plan;
 mod pooling;

@@ -16,13 +16,10 @@ use crate::parallel;
 use crate::store::{DRAWS, Store};
 use santa::{Checkpoint, Potential, Real};
 use santa_distributed::Team;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Draws between two writes to a store, at most.
 const PART: u64 = 500;
-/// Time between two writes to a store, at most, if no draw takes longer. Those of a network may be
-/// minutes apart, and a crash must not cost hours.
-const WRITE: Duration = Duration::from_secs(60);
 /// Seconds after which the members of a team hear of each other while they draw: whether to stop.
 const ROUND: f64 = 1.0;
 
@@ -66,7 +63,7 @@ pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
             (tuning, drawing)
         }
         None => {
-            let (tuning, ready) = warm_up(settings, &together, members, watch)?;
+            let (tuning, ready) = warm_up(settings, &together, members, store, watch)?;
             let mut drawing: Vec<_> = ready.into_iter().map(Drawing::new).collect();
             if let Some(store) = store {
                 together.each(&mut drawing, |chain, one| {
@@ -74,7 +71,10 @@ pub fn run<F: Real, P: Potential<F> + Send, R: Recorder<F, P>>(
                     Ok(Vec::new())
                 })?;
                 // Last: with it the warm-up is done.
-                together.of_first(|| tuning.write(store.tuning_path()).map(|()| Vec::new()))?;
+                together.of_first(|| {
+                    tuning.write(store.tuning_path())?;
+                    store.forget_warm_up().map(|()| Vec::new())
+                })?;
             }
             (tuning, drawing)
         }
@@ -264,7 +264,8 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
             self.statistics.extend([pace.temperature, pace.kinetic, pace.loss]);
             self.made += 1;
             watch.progress(chain, Stage::Drawing, self.made, settings.draws);
-            if is_due(self.made - self.written, self.since.elapsed()) {
+            let fresh = self.made - self.written;
+            if store.is_some_and(|store| fresh >= PART || store.is_due(self.since)) {
                 self.flush(store, chain as usize)?;
             }
         }
@@ -298,11 +299,6 @@ impl<F: Real, P: Potential<F>, R: Recorder<F, P>> Drawing<F, P, R> {
         all.extend(statistics);
         Ok(all)
     }
-}
-
-/// Whether so many draws are to be written, so long after the last that were.
-fn is_due(draws: u64, since: Duration) -> bool {
-    draws >= PART || draws > 0 && since >= WRITE
 }
 
 /// Says which chain it was, and what to try.
@@ -342,16 +338,4 @@ pub fn gather_recorders<F: Real, P: Potential<F>, R: Recorder<F, P> + Clone>(
     });
     together.alike("recorder", restored.map(|()| Vec::new()))?;
     Ok(recorders)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn draws_are_written_when_they_are_many_or_slow() {
-        let minute = Duration::from_secs(60);
-        assert!(is_due(500, Duration::ZERO) && is_due(1, minute));
-        assert!(!is_due(499, minute / 2) && !is_due(0, minute));
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::curvature::first_scales;
 use super::explosion;
+use super::interim::{Interim, Keeper};
 use super::noise::GradientNoise;
 use super::pooling::{Found, Moments, mean, mean_noise, pooled, temperature};
 use super::posterior::Temperature;
@@ -12,8 +13,10 @@ use super::walker::{Pace, Walker, minibatches};
 use super::watch::{Stage, Watch};
 use super::{MAX_CHAINS, Member, Sampler};
 use crate::error::{Error, Result};
+use crate::store::Store;
 use santa::dynamics::Adam;
 use santa::{Chain, Checkpoint, Potential, Real, Schedule, Stepper};
+use std::time::Instant;
 
 /// Shares of the warm-up: three windows that adapt, and the last one, which does not.
 const WINDOWS: &[f64] = &[0.1, 0.2, 0.2, 0.5];
@@ -29,10 +32,10 @@ const DESCENT_END: f64 = 0.01;
 const LONGEST_THINNING: f64 = 100_000.0;
 
 /// A chain in the warm-up, between its windows.
-struct Seat<F, P, R> {
-    potential: Option<P>,
-    theta: Vec<F>,
-    recorder: R,
+pub struct Seat<F, P, R> {
+    pub potential: Option<P>,
+    pub theta: Vec<F>,
+    pub recorder: R,
 }
 
 /// A chain ready to draw, and its recorder.
@@ -57,97 +60,114 @@ pub fn warm_up<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
     together: &Together<'_>,
     members: Vec<Member<F, P, R>>,
+    store: Option<&Store>,
     watch: &dyn Watch,
 ) -> Result<(Tuning<F>, AllReady<F, P, R>)> {
     if settings.dynamics.is_some() {
-        return burn_in(settings, together, members, watch);
+        return burn_in(settings, together, members, store, watch);
     }
     let given = given_scales(together, &members)?;
     let mut seats: Vec<Seat<F, P, R>> = members
         .into_iter()
         .map(|m| Seat { potential: Some(m.potential), theta: m.start, recorder: m.recorder })
         .collect();
-    let mut stage = 0;
     let (adapts, windows) = match given {
         None => (true, WINDOWS),
         Some(_) => (false, WINDOWS_WITH_SCALES),
     };
-    let mut scales = match given {
+    let mut keeper = Keeper::new(store);
+    let mut at = match keeper.resume(together, &mut seats)? {
+        Some(interim) if interim.window < windows.len() => interim,
+        _ => begin(settings, together, &mut seats, given, watch)?,
+    };
+    let last = windows.len() - 1;
+    loop {
+        keeper.keep(together, &at, &mut seats)?;
+        let Interim { window: number, stage, scales, figures } = &mut at;
+        let draws = ((settings.warm_up as f64 * windows[*number]).ceil() as u64).max(MIN_WINDOW);
+        *stage += 1;
+        figures.stream = *stage * MAX_CHAINS;
+        let span = Span { stage: Stage::WarmingUp(*number as u32 + 1), draws };
+        let outcome = window(settings, together, &mut seats, scales, figures, span, watch);
+        let (walkers, found) = match outcome {
+            Ok(window) => window,
+            // A step that is too large shows as numbers that are none, or as chains that run away.
+            Err(error) if error.is_divergence() => {
+                let why = error.to_string();
+                again(settings, together, &mut seats, scales, figures, &why)?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        (figures.temperature, figures.temperature_error) = temperature(&found, settings.beta);
+        let measured = mean_noise(&found.iter().map(|f| f.noise).collect::<Vec<_>>());
+        if *number < last {
+            let present = match adapts {
+                true => pooled(settings.metric, settings.beta, &found, scales)?,
+                false => scales.clone(),
+            };
+            let before = take_seats(&mut seats, walkers);
+            let ground = match ground(settings, together, &mut seats, &present, figures) {
+                Ok(ground) => ground,
+                Err(error) if error.is_divergence() => {
+                    let starts = seats.iter_mut().zip(before);
+                    starts.for_each(|(seat, theta)| seat.theta = theta);
+                    let why = error.to_string();
+                    again(settings, together, &mut seats, scales, figures, &why)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            *scales = present;
+            figures.keep(&ground.noise);
+            figures.step = step(settings, &ground, figures.halvings);
+            figures.even_step = step(settings, &ground.made_even(), figures.halvings);
+            figures.thin = thinning(settings, figures);
+            *number += 1;
+            continue;
+        }
+        let Figures { temperature: mean, temperature_error: standard_error, .. } = *figures;
+        let reading = Temperature { mean, standard_error, expected: 1.0 };
+        if reading.is_off(settings.tolerance) {
+            for (seat, walker) in seats.iter_mut().zip(walkers) {
+                seat.potential = Some(walker.into_potential());
+            }
+            let why = off(&reading);
+            again(settings, together, &mut seats, scales, figures, &why)?;
+            continue;
+        }
+        figures.keep(&measured);
+        // The centre of the scales, for all chains.
+        let reference = walkers.first().map(|walker| walker.reference().to_vec());
+        let ready = (walkers.into_iter().zip(seats))
+            .map(|(walker, seat)| Ready { walker, recorder: seat.recorder })
+            .collect();
+        let Interim { scales, figures, .. } = at;
+        let tuning = Tuning { scales, reference: reference.unwrap_or_default(), figures };
+        return Ok((tuning, ready));
+    }
+}
+
+/// Takes the chains to where the first window begins.
+fn begin<F: Real, P: Potential<F> + Send, R: Send>(
+    settings: &Sampler,
+    together: &Together<'_>,
+    seats: &mut [Seat<F, P, R>],
+    given: Option<Scales<F>>,
+    watch: &dyn Watch,
+) -> Result<Interim<F>> {
+    let scales = match given {
         Some(scales) => scales,
         None => {
-            descend(settings, together, &mut seats, watch)?;
-            guess(settings, together, &mut seats)?
+            descend(settings, together, seats, watch)?;
+            guess(settings, together, seats)?
         }
     };
     let cautious = settings.largest_step.min(CAUTIOUS_STEP);
     let mut figures =
         Figures { step: cautious, even_step: cautious, thin: 1, ..Figures::default() };
     figures.thin = thinning(settings, &figures);
-    let last = windows.len() - 1;
-    for (number, share) in windows.iter().enumerate() {
-        let draws = ((settings.warm_up as f64 * share).ceil() as u64).max(MIN_WINDOW);
-        loop {
-            stage += 1;
-            figures.stream = stage * MAX_CHAINS;
-            let span = Span { stage: Stage::WarmingUp(number as u32 + 1), draws };
-            let outcome = window(settings, together, &mut seats, &scales, &figures, span, watch);
-            let (walkers, found) = match outcome {
-                Ok(window) => window,
-                // A step that is too large shows as numbers that are none, or as chains that run away.
-                Err(error) if error.is_divergence() => {
-                    let why = error.to_string();
-                    again(settings, together, &mut seats, &scales, &mut figures, &why)?;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            (figures.temperature, figures.temperature_error) = temperature(&found, settings.beta);
-            let measured = mean_noise(&found.iter().map(|f| f.noise).collect::<Vec<_>>());
-            if number < last {
-                let present = match adapts {
-                    true => pooled(settings.metric, settings.beta, &found, &scales)?,
-                    false => scales.clone(),
-                };
-                let before = take_seats(&mut seats, walkers);
-                let ground = match ground(settings, together, &mut seats, &present, &figures) {
-                    Ok(ground) => ground,
-                    Err(error) if error.is_divergence() => {
-                        let starts = seats.iter_mut().zip(before);
-                        starts.for_each(|(seat, theta)| seat.theta = theta);
-                        let why = error.to_string();
-                        again(settings, together, &mut seats, &scales, &mut figures, &why)?;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                scales = present;
-                figures.keep(&ground.noise);
-                figures.step = step(settings, &ground, figures.halvings);
-                figures.even_step = step(settings, &ground.made_even(), figures.halvings);
-                figures.thin = thinning(settings, &figures);
-                break;
-            }
-            let Figures { temperature: mean, temperature_error: standard_error, .. } = figures;
-            let reading = Temperature { mean, standard_error, expected: 1.0 };
-            if reading.is_off(settings.tolerance) {
-                for (seat, walker) in seats.iter_mut().zip(walkers) {
-                    seat.potential = Some(walker.into_potential());
-                }
-                let why = off(&reading);
-                again(settings, together, &mut seats, &scales, &mut figures, &why)?;
-                continue;
-            }
-            figures.keep(&measured);
-            // The centre of the scales, for all chains.
-            let reference = walkers.first().map(|walker| walker.reference().to_vec());
-            let ready = (walkers.into_iter().zip(seats))
-                .map(|(walker, seat)| Ready { walker, recorder: seat.recorder })
-                .collect();
-            let tuning = Tuning { scales, reference: reference.unwrap_or_default(), figures };
-            return Ok((tuning, ready));
-        }
-    }
-    unreachable!("the last window returns")
+    Ok(Interim { window: 0, stage: 0, scales, figures })
 }
 
 /// The fewest draws of a window.
@@ -182,6 +202,7 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
     settings: &Sampler,
     together: &Together<'_>,
     members: Vec<Member<F, P, R>>,
+    store: Option<&Store>,
     watch: &dyn Watch,
 ) -> Result<(Tuning<F>, AllReady<F, P, R>)> {
     /// Steps between two looks at whether to stop.
@@ -195,15 +216,25 @@ fn burn_in<F: Real, P: Potential<F> + Send, R: Send>(
         };
         let walker = Walker::new(settings, potential, Scales::Identity, &start, &figures, c)?;
         let ready = ready.insert(Ready { walker, recorder });
-        let mut done = 0;
-        while done < settings.warm_up {
-            if watch.stop() {
+        let path = store.map(|store| store.chain_warm_up_path(c as usize, 0));
+        let chain = ready.walker.chain_mut();
+        if let Some(path) = path.as_ref().filter(|path| path.exists()) {
+            chain.resume(path)?;
+        }
+        let mut since = Instant::now();
+        while chain.steps() < settings.warm_up {
+            let stop = watch.stop();
+            if let (Some(store), Some(path)) = (store, &path)
+                && (stop || store.is_due(since))
+            {
+                chain.save(path)?;
+                since = Instant::now();
+            }
+            if stop {
                 return Err(Error::Interrupted);
             }
-            let steps = STRIDE.min(settings.warm_up - done);
-            ready.walker.chain_mut().advance(steps)?;
-            done += steps;
-            watch.progress(c, Stage::WarmingUp(1), done, settings.warm_up);
+            chain.advance(STRIDE.min(settings.warm_up - chain.steps()))?;
+            watch.progress(c, Stage::WarmingUp(1), chain.steps(), settings.warm_up);
         }
         Ok(Vec::new())
     })?;

@@ -5,8 +5,10 @@
 //! ```text
 //! posterior/
 //!   settings.json             the sampler's settings and the names of the quantities
+//!   warm-up.safetensors       how far a warm-up is that takes long; gone once it is done
 //!   tuning.safetensors        what the warm-up found; there once it is done
 //!   chain-0/
+//!     warm-up-3.safetensors       the chain in the warm-up, before its third window
 //!     draws-000000000.parquet     the first draws, or .safetensors
 //!     draws-000000500.parquet     those from number 500 on; parts may be of any length
 //!     checkpoint.safetensors      the chain after the last of them
@@ -19,8 +21,10 @@
 //!
 //! Every file is written beside its place, flushed and renamed, so that it is whole or not there; a
 //! part is written before the checkpoint that counts its draws. A part has 500 draws at most, and is
-//! written after a minute even if it has fewer; what the draws are does not depend on it. Whatever is interrupted, and however,
-//! what is there can be read, and a run that goes on makes the very draws it would have made.
+//! written after a minute even if it has fewer ([`Store::writing_every`]); what the draws are does not
+//! depend on it. Whatever is interrupted, and however, what is there can be read, and a run that goes on
+//! makes the very draws it would have made. A warm-up is written about once a minute too, between its
+//! windows; with dynamics of your own, at any step.
 //!
 //! Parquet parts have a column per quantity, `chain`, `draw`, and the statistics of the draw in
 //! columns that begin with `stat.`. All parts of a chain together are one table. The folder holds the
@@ -41,6 +45,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How parts are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +73,12 @@ pub struct Store {
     folder: PathBuf,
     format: Format,
     model: Value,
+    every: Duration,
 }
+
+/// Time between two writes, if nothing else is said. Draws of a network may be minutes apart, and a
+/// crash must not cost hours.
+const EVERY: Duration = Duration::from_secs(60);
 
 /// What a store says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,7 +104,7 @@ pub(crate) struct Part {
 impl Store {
     /// A store in a folder, new or not.
     pub fn new(folder: impl Into<PathBuf>, format: Format) -> Self {
-        Store { folder: folder.into(), format, model: Value::Null }
+        Store { folder: folder.into(), format, model: Value::Null, every: EVERY }
     }
 
     /// What is sampled, in words or figures of the caller's: a run goes on only with the same.
@@ -103,11 +113,17 @@ impl Store {
         self
     }
 
+    /// Time between two writes of a chain, at most, if no draw takes longer: a minute if nothing is said.
+    pub fn writing_every(mut self, every: Duration) -> Self {
+        self.every = every;
+        self
+    }
+
     /// Opens a store that is there.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let description = read_description(&folder.join(SETTINGS))?;
-        Ok(Store { folder, format: description.format, model: description.model })
+        Ok(Store { folder, format: description.format, model: description.model, every: EVERY })
     }
 
     /// The folder.
@@ -117,6 +133,17 @@ impl Store {
     /// Whether a warm-up was finished here: there may be draws to go on with.
     pub fn is_begun(&self) -> bool {
         self.tuning_path().exists()
+    }
+    /// Whether a warm-up is there that is not finished, and that a run would go on with.
+    pub fn is_warming_up(&self) -> bool {
+        !self.is_begun() && self.warm_up_files().is_ok_and(|files| !files.is_empty())
+    }
+    /// Removes such a warm-up: the next run begins it anew.
+    pub fn forget_warm_up(&self) -> Result<()> {
+        for path in self.warm_up_files()? {
+            fs::remove_file(&path).map_err(Error::io("removing", &path))?;
+        }
+        Ok(())
     }
     /// What is being sampled, and how.
     pub fn description(&self) -> Result<Description> {
@@ -146,7 +173,6 @@ impl Store {
             sampler: sampler.clone(),
             model: self.model.clone(),
         };
-        // Before the warm-up was over there was nothing to go on with.
         if self.is_begun() && path.exists() {
             let theirs = read_description(&path)?;
             if let Some(what) = difference(&theirs, &mine) {
@@ -157,6 +183,10 @@ impl Store {
                 )));
             }
             self.check_draws(sampler)?;
+        } else if !read_description(&path).is_ok_and(|theirs| difference(&theirs, &mine).is_none())
+        {
+            // Half a warm-up of something else is of no use to anybody.
+            self.forget_warm_up()?;
         }
         for chain in 0..sampler.chains as usize {
             let folder = self.chain_folder(chain);
@@ -168,6 +198,31 @@ impl Store {
 
     pub(crate) fn tuning_path(&self) -> PathBuf {
         self.folder.join("tuning.safetensors")
+    }
+
+    /// Where a warm-up is between its windows, for all chains.
+    pub(crate) fn warm_up_path(&self) -> PathBuf {
+        self.folder.join(format!("{WARM_UP}.safetensors"))
+    }
+    /// A chain before a window of the warm-up.
+    pub(crate) fn chain_warm_up_path(&self, chain: usize, stage: u32) -> PathBuf {
+        self.chain_folder(chain).join(format!("{WARM_UP}-{stage}.safetensors"))
+    }
+    /// Whether it is time to write again.
+    pub(crate) fn is_due(&self, since: Instant) -> bool {
+        since.elapsed() >= self.every
+    }
+    fn warm_up_files(&self) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        if !self.folder.exists() {
+            return Ok(files);
+        }
+        let mut folders = vec![self.folder.clone()];
+        folders.extend(entries(&self.folder)?.into_iter().filter(|path| begins(path, "chain-")));
+        for folder in folders {
+            files.extend(entries(&folder)?.into_iter().filter(|path| begins(path, WARM_UP)));
+        }
+        Ok(files)
     }
 
     pub(crate) fn write_checkpoint(&self, chain: usize, checkpoint: &Checkpoint) -> Result<()> {
@@ -269,10 +324,10 @@ impl Store {
     fn parts(&self, chain: usize) -> Result<Vec<u64>> {
         let folder = self.chain_folder(chain);
         let mut parts = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(Error::io("reading", &folder))? {
-            let name = entry.map_err(Error::io("reading", &folder))?.file_name();
-            let number: Option<u64> = name
-                .to_str()
+        for path in entries(&folder)? {
+            let number: Option<u64> = path
+                .file_name()
+                .and_then(|name| name.to_str())
                 .and_then(|name| name.strip_prefix("draws-"))
                 .and_then(|name| name.strip_suffix(self.format.extension()))
                 .and_then(|name| name.strip_suffix('.'))
@@ -297,6 +352,17 @@ pub(crate) const DRAWS: &str = "posterior/draws";
 
 const SETTINGS: &str = "settings.json";
 const CHECKPOINT: &str = "checkpoint.safetensors";
+const WARM_UP: &str = "warm-up";
+
+/// What is in a folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(Error::io("reading", folder))?;
+    entries.map(|entry| Ok(entry.map_err(Error::io("reading", folder))?.path())).collect()
+}
+
+fn begins(path: &Path, with: &str) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(with))
+}
 
 fn missing(path: &Path, what: &str) -> Error {
     let path = path.display();
