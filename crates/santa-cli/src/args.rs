@@ -194,8 +194,8 @@ pub struct Sample {
     /// 1 for the posterior, less for a sharper law [default: 1]
     #[arg(long, value_name = "T")]
     pub temperature: Option<f64>,
-    /// The scales that the warm-up finds [default: dense up to 128 parameters, diagonal for more; those of
-    /// the curvature for regressions of up to 1000]
+    /// The scales that the warm-up finds [default: dense up to 128 parameters, diagonal for more; for
+    /// regressions those of the curvature]
     #[arg(long, value_name = "KIND")]
     pub metric: Option<Scales>,
     /// The largest step, in units of the posterior's scales [default: 0.5]

@@ -5,6 +5,7 @@ use super::family::{Family, TILE};
 use super::lines::Arithmetic;
 use super::potential::Regression;
 use crate::error::{Error, Result};
+use crate::parallel;
 use pulp::{Simd, WithSimd};
 use santa::{Batch, Potential, Prior};
 
@@ -47,13 +48,14 @@ impl Laplace {
     pub fn covariance(&self) -> Vec<f64> {
         let dim = self.mode.len();
         let mut covariance = vec![0.0; dim * dim];
-        let mut column = vec![0.0; dim];
-        for k in 0..dim {
-            // L L^T x = e_k, forwards and backwards.
-            for i in 0..dim {
-                let known: f64 = (0..i).map(|j| self.factor[i * dim + j] * column[j]).sum();
+        let mut columns: Vec<&mut [f64]> = covariance.chunks_exact_mut(dim.max(1)).collect();
+        let solved = parallel::each(&mut columns, |k, column| {
+            // L L^T x = e_k, forwards and backwards. Above k the first of them is zero.
+            for i in k..dim {
+                let row = &self.factor[i * dim..(i + 1) * dim];
+                let known: f64 = row[k..i].iter().zip(&column[k..]).map(|(l, x)| l * x).sum();
                 let unit = f64::from(u8::from(i == k));
-                column[i] = (unit - known) / self.factor[i * dim + i];
+                column[i] = (unit - known) / row[i];
             }
             for i in (0..dim).rev() {
                 column[i] /= self.factor[i * dim + i];
@@ -61,8 +63,9 @@ impl Laplace {
                 let row = &self.factor[i * dim..i * dim + i];
                 column.iter_mut().zip(row).for_each(|(rest, l)| *rest -= l * x);
             }
-            covariance[k * dim..(k + 1) * dim].copy_from_slice(&column);
-        }
+            Ok(())
+        });
+        solved.expect("solving a triangle does not fail");
         covariance
     }
 
@@ -96,7 +99,8 @@ impl<X: Arithmetic> Regression<X> {
         let dim = self.target().dim();
         if dim > MOST_PARAMETERS {
             return Err(Error::data(format!(
-                "{dim} parameters; the Hessian of more than {MOST_PARAMETERS} is too large"
+                "{dim} parameters; the Hessian of more than {MOST_PARAMETERS} is too large: choose fewer \
+                 features"
             )));
         }
         let rounding = if X::BYTES == size_of::<f32>() { ROUNDING_F32 } else { ROUNDING };

@@ -6,9 +6,6 @@ use crate::error::Result;
 use crate::sampler::{Member, Quantities, Sampler, Scales, quantities};
 use santa::noise::{Purpose, Stream};
 
-/// With more coefficients, diagonal scales; a triangle would cost more than the data.
-const DENSE_UP_TO: usize = 1_000;
-
 /// A regression with its mode and the curvature there: the anchor of the minibatches, where chains
 /// start, and how wide they are. This is what `santa sample` makes its chains of.
 ///
@@ -41,12 +38,12 @@ pub struct Prepared {
 
 impl Regression {
     /// Finds the mode, and puts the anchor there if the sampler's batches are smaller than the data.
-    /// With `use_curvature`, and up to a thousand parameters, the scales are those of the curvature.
+    /// With `use_curvature` the scales are those of the curvature, correlations and all: of many
+    /// coefficients the triangle is more work than a batch, but without it steps are shorter by far.
     pub fn prepare(self, sampler: &Sampler, use_curvature: bool) -> Result<Prepared> {
-        let target = self.target();
-        let (n, dim) = (target.data_size().get(), target.dim());
+        let n = self.target().data_size().get();
         let laplace = self.laplace()?;
-        let scales = match use_curvature && dim <= DENSE_UP_TO {
+        let scales = match use_curvature {
             true => Some(Scales::dense(&laplace.mode, &laplace.covariance())?),
             false => None,
         };
