@@ -15,17 +15,13 @@ pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<
     if study.protocol(place).tuning.is_none() {
         return Ok(Some(Fields::new()));
     }
-    if let Some(column) = &study.column(place).chosen_on {
-        let there = Place { column: column.clone(), ..place.clone() };
-        return chosen(study, ledgers, &there);
-    }
-    let Some(ranked) = ranked(study, ledgers, place)? else { return Ok(None) };
-    let Some(finals) = study.finals(place).filter(|_| ranked.len() > 1) else {
+    let Some(candidates) = candidates(study, ledgers, place)? else { return Ok(None) };
+    let Some(finals) = study.finals(place).filter(|_| candidates.len() > 1) else {
         // Where all of them diverged, the last of the list is shown to diverge.
-        return Ok(ranked.into_iter().next().or_else(|| study.grid(place).pop()));
+        return Ok(candidates.into_iter().next().or_else(|| study.grid(place).pop()));
     };
     let mut best: Option<(Worth, Fields)> = None;
-    for fields in ranked.into_iter().take(finals.settings) {
+    for fields in candidates {
         let mut sum = (0.0, 0.0);
         for seed in &finals.seeds {
             let draft = study.final_trial(place, &fields, *seed)?;
@@ -41,13 +37,42 @@ pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<
     Ok(best.map(|(_, fields)| fields))
 }
 
-/// The settings that are tried again, once every trial of the first round is finished.
+/// The settings that are tried in the finals, once it is known which ones.
 pub fn finalists(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Vec<Fields>> {
-    let Some(finals) = study.finals(place) else { return Ok(Vec::new()) };
-    let mut ranked = ranked(study, ledgers, place)?.unwrap_or_default();
-    ranked.truncate(finals.settings);
+    if study.finals(place).is_none() {
+        return Ok(Vec::new());
+    }
+    let candidates = candidates(study, ledgers, place)?.unwrap_or_default();
     // Of one there is nothing to choose.
-    Ok(if ranked.len() > 1 { ranked } else { Vec::new() })
+    Ok(if candidates.len() > 1 { candidates } else { Vec::new() })
+}
+
+/// The settings among which the finals decide: the best of the first round, or those that were chosen in
+/// another column with what the row tries here laid over them. None before they are known.
+fn candidates(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Vec<Fields>>> {
+    let finals = study.finals(place);
+    let Some(column) = &study.column(place).chosen_on else {
+        let mut ranked = ranked(study, ledgers, place)?;
+        if let (Some(ranked), Some(finals)) = (&mut ranked, finals) {
+            ranked.truncate(finals.settings);
+        }
+        return Ok(ranked);
+    };
+    let there = Place { column: column.clone(), ..place.clone() };
+    let Some(taken_over) = chosen(study, ledgers, &there)? else { return Ok(None) };
+    let own = if finals.is_some() { study.refinements(place) } else { Vec::new() };
+    Ok(Some(match own.is_empty() {
+        true => vec![taken_over],
+        false => own.into_iter().map(|own| laid_over(&taken_over, own)).collect(),
+    }))
+}
+
+/// Fields with others in place of those of the same name.
+fn laid_over(fields: &Fields, others: Fields) -> Fields {
+    let named = |name: &String| others.iter().any(|(other, _)| other == name);
+    let mut all: Fields = fields.iter().filter(|(name, _)| !named(name)).cloned().collect();
+    all.extend(others);
+    all
 }
 
 /// The settings that did not diverge, the best ones first; none before all of them were tried.

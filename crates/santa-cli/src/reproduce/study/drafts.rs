@@ -9,13 +9,27 @@ use toml::{Table, Value};
 const TOGETHER: &str = "together";
 
 impl Study {
-    /// The settings that a row may try; one of nothing where there is nothing to choose.
+    /// The settings that a row may try, in the column that it takes them over from if it does; one of
+    /// nothing where there is nothing to choose.
     pub fn grid(&self, place: &Place) -> Vec<Fields> {
-        let special = self.special(place).map(|special| &special.search);
-        let special = special.filter(|search| !search.is_empty());
+        let special = self.own_search(place).filter(|_| self.column(place).chosen_on.is_none());
         let search = special.or_else(|| Some(&self.settings(place)?.search));
+        search.map_or_else(|| vec![Fields::new()], |search| self.grid_of(search))
+    }
+
+    /// What a row tries in a column that takes settings over: to be laid over them.
+    pub fn refinements(&self, place: &Place) -> Vec<Fields> {
+        self.own_search(place).map_or_else(Vec::new, |search| self.grid_of(search))
+    }
+
+    /// The list of a row for this column alone.
+    fn own_search(&self, place: &Place) -> Option<&Table> {
+        self.special(place).map(|special| &special.search).filter(|search| !search.is_empty())
+    }
+
+    fn grid_of(&self, search: &Table) -> Vec<Fields> {
         let mut grid: Vec<Fields> = vec![Vec::new()];
-        for (key, values) in search.into_iter().flatten() {
+        for (key, values) in search {
             let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
             let with = |fields: &Fields| {
                 let add = |value: &Value| {

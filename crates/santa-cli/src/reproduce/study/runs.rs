@@ -113,8 +113,10 @@ fn work(
     let trials = trials(study, places, options, &lock(ledgers))?;
     tell_budget(study, places, &trials, options, &lock(ledgers), console)?;
     make(&trials, options, library, ledgers, console)?;
-    let finals = finals(study, places, options, &lock(ledgers))?;
-    make(&finals, options, library, ledgers, console)?;
+    for places in [tuned(study, places), refined(study, places)] {
+        let finals = finals(study, &places, options, &lock(ledgers))?;
+        make(&finals, options, library, ledgers, console)?;
+    }
     let runs = runs(study, places, options, &lock(ledgers))?;
     make(&runs, options, library, ledgers, console)
 }
@@ -136,6 +138,17 @@ fn tuned(study: &Study, places: &[Place]) -> Vec<Place> {
     tuned
 }
 
+/// The cells that take settings over and have finals of their own.
+fn refined(study: &Study, places: &[Place]) -> Vec<Place> {
+    let takes_over = |place: &&Place| {
+        study.protocol(place).tuning.is_some()
+            && study.column(place).chosen_on.is_some()
+            && study.finals(place).is_some()
+            && !study.refinements(place).is_empty()
+    };
+    places.iter().filter(takes_over).cloned().collect()
+}
+
 /// The trials that are not finished.
 fn trials(
     study: &Study,
@@ -154,7 +167,7 @@ fn trials(
     Ok(jobs)
 }
 
-/// The trials of the second round that are not finished.
+/// The trials of the second round of these cells that are not finished.
 fn finals(
     study: &Study,
     places: &[Place],
@@ -162,14 +175,14 @@ fn finals(
     ledgers: &Ledgers,
 ) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
-    for place in tuned(study, places) {
-        let Some(finals) = study.finals(&place) else { continue };
-        for (i, fields) in finalists(study, ledgers, &place)?.into_iter().enumerate() {
+    for place in places {
+        let Some(finals) = study.finals(place) else { continue };
+        for (i, fields) in finalists(study, ledgers, place)?.into_iter().enumerate() {
             for seed in &finals.seeds {
-                let draft = study.final_trial(&place, &fields, *seed)?;
+                let draft = study.final_trial(place, &fields, *seed)?;
                 let (name, fields) = (format!("final-{}", i + 1), fields.clone());
                 let role = Role::Final;
-                jobs.extend(job(&place, role, fields, draft, &name, study, options, ledgers)?);
+                jobs.extend(job(place, role, fields, draft, &name, study, options, ledgers)?);
             }
         }
     }
@@ -232,9 +245,13 @@ fn tell_budget(
     let trial = |job: &Job| cost(&job.place, Role::Trial, &job.plan.experiment);
     let mut trial_time = trials.iter().map(trial).fold(0.0, |a, b| a + b);
     let mut trial_count = trials.len();
-    for place in tuned(study, places) {
+    for place in tuned(study, places).into_iter().chain(refined(study, places)) {
         let Some(finals) = study.finals(&place) else { continue };
-        let mut open = finals.settings * finals.seeds.len();
+        let settings = match study.column(&place).chosen_on {
+            None => finals.settings,
+            Some(_) => study.refinements(&place).len(),
+        };
+        let mut open = settings * finals.seeds.len();
         for fields in finalists(study, ledgers, &place)? {
             for seed in &finals.seeds {
                 let key = key_of(&study.final_trial(&place, &fields, *seed)?.resolve()?)?;

@@ -52,7 +52,8 @@ pub struct Column {
     /// What is compared in it, if not what the others compare.
     #[serde(default)]
     pub(super) score: Option<Quantity>,
-    /// Another column, whose chosen settings are taken over without a search.
+    /// Another column, whose chosen settings are taken over. What a row has to search in this one is
+    /// laid over them, and decided by finals.
     #[serde(default)]
     pub chosen_on: Option<String>,
     /// Fields of its runs.
@@ -332,11 +333,11 @@ impl Study {
         }
         for place in self.places() {
             let Some(tuning) = &self.protocol(&place).tuning else { continue };
-            if self.column(&place).chosen_on.is_some() {
-                continue;
-            }
-            let found = self.grid(&place).len();
-            let due = *tuning.trials_of.get(&place.column).unwrap_or(&tuning.trials);
+            let (found, due) = match self.column(&place).chosen_on {
+                None => (self.grid(&place).len(), tuning.trials),
+                Some(_) => (self.refinements(&place).len(), 0),
+            };
+            let due = *tuning.trials_of.get(&place.column).unwrap_or(&due);
             if found != due {
                 let Place { protocol, column, row } = &place;
                 return Err(format!(

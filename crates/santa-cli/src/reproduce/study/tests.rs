@@ -18,12 +18,13 @@ fn place(protocol: &str, column: &str, row: &str) -> Place {
     Place { protocol: protocol.into(), column: column.into(), row: row.into() }
 }
 
-/// How Santa's settings on FNN-400 were found.
+/// How Santa's settings on the dense networks were found.
 const SEARCH: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-400.toml"));
+const WIDER: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-800.toml"));
 
 #[test]
 fn every_run_of_every_study_is_an_experiment_that_fits_its_model() {
-    let studies = [TABLE1, TABLE2, ABLATION, SEARCH];
+    let studies = [TABLE1, TABLE2, ABLATION, SEARCH, WIDER];
     for (small, named) in studies.iter().flat_map(|s| [(false, s), (true, s)]) {
         let study = study(*named).sized(small);
         for place in study.places() {
@@ -151,7 +152,8 @@ fn what_a_file_does_not_mean_is_refused_by_name() {
         ("columns.cnn.search", "columns.cnn.serch", "serch"),
         ("score = \"error\"", "score = \"error\"\nscores = 1", "scores"),
         ("seeds_of = { fnn-800", "seeds_of = { fnn-80", "`fnn-80`"),
-        ("only = [\"fnn-400\"]\n", "only = [\"fnn\"]\n", "`fnn`"),
+        ("only = [\"fnn-400\", ", "only = [\"fnn\", ", "`fnn`"),
+        ("trials_of = { fnn-800 = 3", "trials_of = { fnn-800 = 4", "3 settings to try in fnn-800"),
         ("settings = 3", "settings = 1", "at least two settings"),
     ];
     for (from, to, word) in cases {
@@ -205,9 +207,24 @@ fn the_best_of_the_finals_is_chosen_once_all_are_finished_and_stored_runs_make_t
         }
     }
     assert_eq!(chosen(&study, &ledgers, &place).unwrap().as_ref(), Some(&grid[5]));
-    // The larger network takes it over.
+    // The larger network takes it over, and chooses a prior.
     let larger = Place { column: "fnn-800".into(), ..place.clone() };
-    assert_eq!(chosen(&study, &ledgers, &larger).unwrap().as_ref(), Some(&grid[5]));
+    let priors = finalists(&study, &ledgers, &larger).unwrap();
+    assert_eq!((priors.len(), &priors[0]), (3, &grid[5]));
+    assert!(
+        grid[5]
+            .iter()
+            .filter(|(name, _)| name == "optimizer.lr")
+            .all(|rate| { priors.iter().all(|fields| fields.contains(rate)) })
+    );
+    for (fields, error) in priors.iter().zip([0.012, 0.011, 0.013]) {
+        for seed in [1001, 1002] {
+            assert_eq!(chosen(&study, &ledgers, &larger).unwrap(), None);
+            let trial = study.final_trial(&larger, fields, seed).unwrap().resolve().unwrap();
+            ledgers.push(&larger, entry(&trial, Role::Final, error)).unwrap();
+        }
+    }
+    assert_eq!(chosen(&study, &ledgers, &larger).unwrap().as_ref(), Some(&priors[1]));
 
     for seed in 1..=2 {
         let run = study.run(&place, &grid[5], seed).unwrap().resolve().unwrap();
