@@ -237,7 +237,7 @@ pub struct Sample {
     /// Folder for draws, summary and report [default: posteriors/MODEL; of m.toml posteriors/m]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with the draws in the folder, bit for bit
+    /// Go on with the draws or the warm-up in the folder, bit for bit
     #[arg(long)]
     pub resume: bool,
     /// How draws are written [default: parquet]

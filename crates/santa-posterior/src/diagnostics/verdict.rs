@@ -213,7 +213,7 @@ impl fmt::Display for Trouble {
             ),
             Trouble::ChainsDisagree { quantities, worst } => write!(
                 f,
-                "The chains disagree: R-hat is above {R_HAT_LIMIT} for {} (at worst {worst:.3}). Sample \
+                "The chains disagree: R-hat is above {R_HAT_LIMIT} for {} (at worst {worst:.4}). Sample \
                  longer, warm up longer, or look for several modes; estimates are not to be trusted \
                  before.",
                 list(quantities)
