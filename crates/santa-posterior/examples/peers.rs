@@ -184,7 +184,8 @@ fn network(options: &Options, problem: &Value) -> Outcome<()> {
         chains: options.chains,
         draws: MANY,
         warm_up: 0,
-        thin: Some(options.thin.unwrap_or(10)),
+        // As many as the others have between draws: a draw costs a pass over the test images.
+        thin: Some(options.thin.unwrap_or(20)),
         batch_size: batch,
         sampling: Sampling::ShuffledEpochs,
         beta: 1.0 / temperature,
