@@ -3,7 +3,7 @@
 //! $$ L = -\frac{1}{n} \sum_i \log p_{i, y_i}, \qquad p_{ij} = \frac{e^{z_{ij}}}{\sum_k e^{z_{ik}}},
 //! \qquad \frac{\partial L}{\partial z_{ij}} = \frac{p_{ij} - [j = y_i]}{n} $$
 
-use crate::kernels::Scalar;
+use crate::kernels::{Scalar, vectorised};
 use pulp::Arch;
 
 /// A probability this much above the least normal number is as good as zero: 1e-30 in `f32`.
@@ -11,7 +11,7 @@ const NEGLIGIBLE: f64 = 1e8;
 
 /// Turns logits into log probabilities, row by row.
 pub(crate) fn log_softmax<F: Scalar>(logits: &mut [F], classes: usize) {
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || {
             for row in logits.chunks_exact_mut(classes) {

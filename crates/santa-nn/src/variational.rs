@@ -16,10 +16,9 @@
 //! $$ \frac{\partial L}{\partial \mu} = f, \qquad
 //! \frac{\partial L}{\partial \rho} = \left(f \epsilon - \frac{\kappa}{N s}\right) s'. $$
 
-use crate::kernels::{Buffer, Scalar, sigmoid, softplus, zeros};
+use crate::kernels::{Buffer, Scalar, sigmoid, softplus, vectorised, zeros};
 use crate::parallel;
 use crate::target::check_replacement;
-use pulp::Arch;
 use santa::noise::{MAX_STEPS, Purpose, Stream};
 use santa::{Batch, Error, Layout, Potential, Prior, Result, Target};
 use serde::{Deserialize, Serialize};
@@ -212,13 +211,9 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
         parallel::for_each(&mut jobs, |(i, weights)| {
             let chunk = *i * CHUNK..*i * CHUNK + weights.len();
             let (mu, rho, epsilon) = (&mu[chunk.clone()], &rho[chunk.clone()], &epsilon[chunk]);
-            Arch::new().dispatch(
+            vectorised(
                 #[inline(always)]
-                || {
-                    for (j, w) in weights.iter_mut().enumerate() {
-                        *w = softplus(rho[j]).fma(epsilon[j], mu[j]);
-                    }
-                },
+                || draw(mu, rho, epsilon, weights),
             );
         });
     }
@@ -255,29 +250,20 @@ impl<F: Scalar, P: Potential<F>> Variational<F, P> {
             jobs.push((chunk, parts, 0.0));
         }
         parallel::for_each(&mut jobs, |(chunk, parts, sum)| {
-            let range = chunk.clone();
-            let (rho, w) = (&rho[range.clone()], &w[range.clone()]);
-            let (epsilon, inner) = (&epsilon[range.clone()], &inner[range]);
-            let scale_f = F::from_f64(scale);
-            Arch::new().dispatch(
+            let drawn = Drawn {
+                rho: &rho[chunk.clone()],
+                epsilon: &epsilon[chunk.clone()],
+                w: &w[chunk.clone()],
+            };
+            let inner = &inner[chunk.clone()];
+            let scale = F::from_f64(scale);
+            *sum = vectorised(
                 #[inline(always)]
                 || {
-                    let mut sums = [0.0; SUMS];
-                    for start in (0..w.len()).step_by(SUMS) {
-                        for (j, sum) in (start..w.len()).zip(&mut sums) {
-                            let log_q = -softplus(rho[j]).ln() - F::HALF * epsilon[j] * epsilon[j];
-                            *sum += (log_q - density.log(w[j])).to_f64();
-                        }
-                    }
-                    *sum = sums.iter().sum();
                     if let Some((d_mu, d_rho)) = parts {
-                        for j in 0..w.len() {
-                            let s = softplus(rho[j]);
-                            let f = scale_f.fma(-density.slope(w[j]), inner[j]);
-                            d_mu[j] = f;
-                            d_rho[j] = (f * epsilon[j] - scale_f / s) * sigmoid(rho[j]);
-                        }
+                        drawn.slopes(&density, scale, inner, d_mu, d_rho);
                     }
+                    drawn.divergence(&density)
                 },
             );
         });
@@ -339,6 +325,92 @@ fn chunks(layout: &Layout) -> impl Iterator<Item = (usize, Range<usize>)> {
         let Range { start, end } = segment.range();
         (start..end).step_by(CHUNK).map(move |from| (i, from..end.min(from + CHUNK)))
     })
+}
+
+/// $w = \mu + s \epsilon$, by lines.
+#[inline(always)]
+fn draw<F: Scalar>(mu: &[F], rho: &[F], epsilon: &[F], w: &mut [F]) {
+    let (mu, mu_rest) = mu.as_chunks::<SUMS>();
+    let (rho, rho_rest) = rho.as_chunks::<SUMS>();
+    let (epsilon, epsilon_rest) = epsilon.as_chunks::<SUMS>();
+    let (lines, rest) = w.as_chunks_mut::<SUMS>();
+    for (((w, mu), rho), epsilon) in lines.iter_mut().zip(mu).zip(rho).zip(epsilon) {
+        for j in 0..SUMS {
+            w[j] = softplus(rho[j]).fma(epsilon[j], mu[j]);
+        }
+    }
+    for (j, w) in rest.iter_mut().enumerate() {
+        *w = softplus(rho_rest[j]).fma(epsilon_rest[j], mu_rest[j]);
+    }
+}
+
+/// Some weights, and what they were drawn with.
+struct Drawn<'a, F> {
+    rho: &'a [F],
+    epsilon: &'a [F],
+    w: &'a [F],
+}
+
+/// By lines of [`SUMS`] elements, in arrays that the compiler knows to be whole and apart: loops over slices
+/// would not be vectorised.
+impl<F: Scalar> Drawn<'_, F> {
+    /// The sum of log q - log p, without the normals' constants.
+    #[inline(always)]
+    fn divergence(&self, density: &Density<F>) -> f64 {
+        let mut sums = [0.0; SUMS];
+        let (rho, rho_rest) = self.rho.as_chunks::<SUMS>();
+        let (epsilon, epsilon_rest) = self.epsilon.as_chunks::<SUMS>();
+        let (w, w_rest) = self.w.as_chunks::<SUMS>();
+        for ((rho, epsilon), w) in rho.iter().zip(epsilon).zip(w) {
+            let mut terms = [F::ZERO; SUMS];
+            for j in 0..SUMS {
+                terms[j] = divergence(density, rho[j], epsilon[j], w[j]);
+            }
+            for j in 0..SUMS {
+                sums[j] += terms[j].to_f64();
+            }
+        }
+        for (j, sum) in (0..w_rest.len()).zip(&mut sums) {
+            *sum += divergence(density, rho_rest[j], epsilon_rest[j], w_rest[j]).to_f64();
+        }
+        sums.iter().sum()
+    }
+
+    /// The derivatives by mu and rho, from those of the loss by the weights.
+    #[inline(always)]
+    fn slopes(&self, density: &Density<F>, scale: F, inner: &[F], d_mu: &mut [F], d_rho: &mut [F]) {
+        let (rho, rho_rest) = self.rho.as_chunks::<SUMS>();
+        let (epsilon, epsilon_rest) = self.epsilon.as_chunks::<SUMS>();
+        let (w, w_rest) = self.w.as_chunks::<SUMS>();
+        let (inner, inner_rest) = inner.as_chunks::<SUMS>();
+        let (mu_lines, d_mu_rest) = d_mu.as_chunks_mut::<SUMS>();
+        let (rho_lines, d_rho_rest) = d_rho.as_chunks_mut::<SUMS>();
+        for (i, (d_mu, d_rho)) in mu_lines.iter_mut().zip(rho_lines).enumerate() {
+            let (rho, epsilon, w, inner) = (&rho[i], &epsilon[i], &w[i], &inner[i]);
+            for j in 0..SUMS {
+                d_mu[j] = scale.fma(-density.slope(w[j]), inner[j]);
+            }
+            for j in 0..SUMS {
+                d_rho[j] = slope_by_rho(d_mu[j], scale, rho[j], epsilon[j]);
+            }
+        }
+        for (i, (d_mu, d_rho)) in d_mu_rest.iter_mut().zip(d_rho_rest).enumerate() {
+            *d_mu = scale.fma(-density.slope(w_rest[i]), inner_rest[i]);
+            *d_rho = slope_by_rho(*d_mu, scale, rho_rest[i], epsilon_rest[i]);
+        }
+    }
+}
+
+#[inline(always)]
+fn divergence<F: Scalar>(density: &Density<F>, rho: F, epsilon: F, w: F) -> F {
+    let log_q = -softplus(rho).ln() - F::HALF * epsilon * epsilon;
+    log_q - density.log(w)
+}
+
+/// From the derivative by mu.
+#[inline(always)]
+fn slope_by_rho<F: Scalar>(by_mu: F, scale: F, rho: F, epsilon: F) -> F {
+    (by_mu * epsilon - scale / softplus(rho)) * sigmoid(rho)
 }
 
 /// The log density of the scale mixture at a weight, and its derivative.

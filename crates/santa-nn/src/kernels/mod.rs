@@ -8,7 +8,9 @@ mod functions;
 mod lanes;
 mod product;
 mod transpose;
+mod vectorised;
 
 pub use functions::{sigmoid, softplus, tanh};
 pub use lanes::{Buffer, Scalar, zeros};
 pub use product::{Start, View, multiply, multiply_parts};
+pub use vectorised::vectorised;

@@ -1,6 +1,6 @@
 //! Transposition.
 
-use pulp::Arch;
+use super::vectorised;
 
 /// Side of the blocks that are moved at a time: a cache line of `f32`.
 const SIDE: usize = 16;
@@ -26,7 +26,7 @@ pub(crate) fn transpose_f64(from: &[f64], columns: usize, to: &mut [f64], stride
 }
 
 fn plain<F: Copy + Default>(from: &[F], columns: usize, to: &mut [F], stride: usize) {
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || {
             by_blocks(

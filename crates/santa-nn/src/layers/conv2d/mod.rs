@@ -29,10 +29,9 @@ pub(crate) use geometry::{Image, Window};
 
 use super::pool::Map;
 use super::{Layer, Pass, Record, Sizes};
-use crate::kernels::Scalar;
+use crate::kernels::{Scalar, vectorised};
 use direct::Direct;
 use patches::Patches;
-use pulp::Arch;
 use std::ops::Range;
 use winograd::Winograd;
 
@@ -289,7 +288,7 @@ impl<F: Scalar> Layer<F> for Conv2d {
 /// The derivatives by the bias: it is added at every pixel, and each pooled element has one.
 fn sum_rows<F: Scalar>(rows: &[F], sums: &mut [F]) {
     sums.fill(F::ZERO);
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || {
             for row in rows.chunks_exact(sums.len()) {

@@ -1,0 +1,57 @@
+//! Bayes by Backprop beside the network alone: what a Gaussian for every weight costs.
+//!
+//! ```sh
+//! cargo bench -p santa-nn --bench variational -- [--threads 2]
+//! ```
+//!
+//! The gradient of the network with two layers of 400 units for a minibatch of 100, plain, and with weights
+//! that are drawn and a divergence from the mixture prior. Times are the best of many, in milliseconds.
+
+use santa::{Batch, Potential, Prior};
+use santa_bench::Effort;
+use santa_bench::clock::best;
+use santa_nn::{Architecture, Classifier, Examples, KlWeight, ScaleMixture, Variational};
+use std::time::Instant;
+
+const BATCH: usize = 100;
+
+fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--threads").skip(1);
+    let threads = arguments.next().map_or(2, |n| n.parse().expect("--threads takes a number"));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.expect("a pool of threads").install(|| run(threads));
+}
+
+fn run(threads: usize) {
+    let width = 28 * 28;
+    let pixels: Vec<u8> = (0..BATCH * width).map(|i| (i * 37 % 256) as u8).collect();
+    let labels: Vec<u8> = (0..BATCH).map(|i| (i % 10) as u8).collect();
+    let data = Examples::from_bytes(pixels, width, labels).expect("as many labels as images");
+    let architecture = Architecture::dense(&[width, 400, 400, 10]);
+    let network =
+        || Classifier::<f32>::new(&architecture, data.clone(), Prior::Flat).expect("a network");
+    let mut plain = network();
+    let mu = plain.initial(42, 0);
+    let alone = milliseconds(&mut plain, &mu);
+
+    let prior = ScaleMixture { pi: 0.5, sigma1: 1.0, sigma2: 0.0025 };
+    let mut model = Variational::new(network(), prior, KlWeight::Uniform).expect("a prior");
+    let theta = model.initial(&mu, -5.0).expect("as many means as weights");
+    let drawn = milliseconds(&mut model, &theta);
+    println!("{threads} threads, {} weights, batch {BATCH}", mu.len());
+    println!("the network's gradient  {alone:>8.3} ms");
+    println!("Bayes by Backprop       {drawn:>8.3} ms, {:.2} times as long", drawn / alone);
+}
+
+fn milliseconds(model: &mut impl Potential<f32>, theta: &[f32]) -> f64 {
+    let mut gradient = vec![0.0; theta.len()];
+    let mut step = 0;
+    let seconds = best(Effort::Full, || {
+        step += 1;
+        let started = Instant::now();
+        let batch = Batch::full().seeded(42, 0).at_step(step);
+        model.loss_gradient(theta, &batch, &mut gradient).expect("a gradient");
+        started.elapsed()
+    });
+    1e3 * seconds
+}
