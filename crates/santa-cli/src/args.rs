@@ -192,14 +192,14 @@ pub struct Sample {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// 1 for the posterior, less for a sharper law [default: 1]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f64>,
     /// The scales that the warm-up finds [default: dense up to 128 parameters, diagonal for more; for
     /// regressions those of the curvature]
     #[arg(long, value_name = "KIND")]
     pub metric: Option<Scales>,
     /// The largest step, in units of the posterior's scales [default: 0.5]
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", allow_negative_numbers = true)]
     pub largest_step: Option<f64>,
     /// Parameters of a built-in density [default: 2]
     #[arg(long, value_name = "N", help_heading = "Built-in densities")]
@@ -210,7 +210,8 @@ pub struct Sample {
     /// The column that is to be explained
     #[arg(long, value_name = "COLUMN", help_heading = "Regressions")]
     pub response: Option<String>,
-    /// The columns that explain it [default: all others]
+    /// The columns that explain it; one whose name has a comma is named in a TOML file [default: all
+    /// others]
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', help_heading = "Regressions")]
     pub features: Vec<String>,
     /// Prior of all coefficients, or of one: `--prior 'normal(1)'`, `--prior 'age=laplace(0.5)'`,
@@ -223,7 +224,7 @@ pub struct Sample {
     #[arg(long, help_heading = "Regressions")]
     pub no_intercept: bool,
     /// Degrees of freedom of robust regression [default: 4]
-    #[arg(long, value_name = "NU", help_heading = "Regressions")]
+    #[arg(long, value_name = "NU", allow_negative_numbers = true, help_heading = "Regressions")]
     pub degrees: Option<f64>,
     /// Replace a field of the experiment: `--set optimizer=sghmc`
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Networks")]
@@ -257,7 +258,7 @@ pub struct Sample {
 /// Scales that a warm-up finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scales {
-    /// None: the parameters' own
+    /// None: the parameters' own; slow where these are far from the posterior's width
     Identity,
     /// One for each parameter
     Diagonal,

@@ -79,6 +79,7 @@ fn sample<P: Potential<f64> + Clone + Send>(
     context: &Context<'_>,
 ) -> Result<Outcome> {
     let sampler = request.sampler.sampler(context.seed);
+    sampler.check()?;
     let dim = potential.target().dim();
     let recorder = Parameters::of(potential.target());
     /// How far apart the chains start.
@@ -93,6 +94,7 @@ fn sample<P: Potential<f64> + Clone + Send>(
     let model = Model {
         title: format!("{} in {dim} dimensions", request.model),
         facts: vec![("model".into(), about.to_string())],
+        troubles: Vec::new(),
         exact: Some(Exact {
             potential,
             recorder,

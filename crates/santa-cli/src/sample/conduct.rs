@@ -28,6 +28,8 @@ pub struct Model<P, R> {
     pub title: String,
     /// What there is to say about it.
     pub facts: Vec<(String, String)>,
+    /// What is wrong with it, whatever the draws are.
+    pub troubles: Vec<String>,
     /// For checks with exact gradients.
     pub exact: Option<Exact<P, R>>,
 }
@@ -86,8 +88,9 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
     model: Model<P, R>,
     context: &Context<'_>,
 ) -> Result<Outcome> {
-    let Model { title, facts, exact } = model;
+    let Model { title, facts, troubles, exact } = model;
     let (posterior, mut outcome) = draw(sampler, members, title, facts, context)?;
+    outcome.troubles.splice(0..0, troubles);
     let Some(mut exact) = exact.filter(|_| context.leads()) else { return Ok(outcome) };
     let scales = &posterior.tuning.scales;
     context.console.detail("comparing the draws with the gradient");
@@ -112,9 +115,7 @@ pub fn conduct<P: Potential<f64> + Send, R: Recorder<f64, P> + Tables + Clone>(
     }
     context.console.detail("comparing with exact gradients");
     let comparison = exact::compare(exact, scales, outcome.sampler.seed, &outcome.summary)?;
-    let (trouble, note) = compared(&comparison);
-    outcome.troubles.extend(trouble);
-    outcome.notes.extend(note);
+    outcome.troubles.extend(compared(&comparison));
     if let Comparison::Of(differences) = comparison {
         outcome.exact = Some(differences);
     }
@@ -157,7 +158,7 @@ pub fn draw<F: Real, P: Potential<F> + Send, R: Recorder<F, P> + Tables + Clone>
         }
         Err(Error::Interrupted) => return Err(interrupted(Done::Nothing)),
         Err(error @ Error::Diverged(_)) if sampler.dynamics.is_none() => {
-            return Err(Failure::from(error).hint(with_half_the_step(&sampler)));
+            return Err(Failure::from(error).hint(with_half_the_step(&sampler, &store)));
         }
         other => other?,
     };
@@ -228,11 +229,14 @@ fn interrupted(done: Done) -> Failure {
     Failure::new(Kind::Interrupted, text).hint(hint)
 }
 
-/// What to try after chains that ran away.
-fn with_half_the_step(sampler: &Sampler) -> String {
+/// What to try after chains that ran away: half of the step that the warm-up found, which may be far
+/// below the largest one; where there is none yet, half of that.
+fn with_half_the_step(sampler: &Sampler, store: &Store) -> String {
+    let found = store.figures().ok().flatten().map(|figures| figures.step);
+    let step = found.map_or(sampler.largest_step, |found| found.min(sampler.largest_step));
     format!(
         "`--largest-step {}` allows half the step, with `--out` another folder for its draws",
-        plain(0.5 * sampler.largest_step)
+        plain(0.5 * step)
     )
 }
 

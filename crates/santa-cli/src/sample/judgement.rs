@@ -1,7 +1,7 @@
 //! What is said of draws, in words, beyond what their summary says: temperatures, the kernel Stein
 //! discrepancy and the comparison with exact gradients.
 
-use super::exact::{Comparison, Difference, Off};
+use super::exact::{Comparison, Difference, Off, Slow};
 use super::network::CONSTANT_SANTA;
 use super::stein::Measured;
 use santa_posterior::sampler::{Figures, Sampler, Temperature};
@@ -85,28 +85,50 @@ pub fn of_another_law(measured: &Measured) -> Option<String> {
     })
 }
 
-/// What a comparison with exact gradients shows: troubles, and what is only to be known.
-pub fn compared(comparison: &Comparison) -> (Option<String>, Option<String>) {
+/// What is wrong by a comparison with exact gradients.
+pub fn compared(comparison: &Comparison) -> Option<String> {
     /// Chains that far apart have not met, however short they were.
     const APART: f64 = 1.5;
     match comparison {
-        Comparison::Of(differences) => (differ(differences), None),
-        Comparison::NotConverged { name, r_hat } if r_hat.is_nan() || *r_hat > APART => {
-            let sentence = format!(
+        Comparison::Of(differences) => differ(differences),
+        Comparison::NotConverged(Slow { name, r_hat, .. }) if r_hat.is_nan() || *r_hat > APART => {
+            Some(format!(
                 "A short run with exact gradients, from starts of its own, found chains that do not meet \
                  (R-hat {r_hat:.2} for {name}). The posterior may have several modes, of which these draws \
                  may have seen one: begin more chains further apart, or anneal."
-            );
-            (Some(sentence), None)
+            ))
         }
-        Comparison::NotConverged { name, r_hat } => {
-            let sentence = format!(
-                "There is no comparison with exact gradients: a short run of them did not converge itself \
-                 (R-hat {r_hat:.2} for {name})."
-            );
-            (None, Some(sentence))
-        }
+        Comparison::NotConverged(Slow { name, r_hat, effective, draws }) => Some(format!(
+            "Nothing confirms these draws: an exact sampler that was to check them has not converged with \
+             {draws} draws of each of its chains (R-hat {r_hat:.2} and an effective sample size of \
+             {effective:.0} for {name}). A law that is hard for it may be so for these chains too, and \
+             they may agree about too narrow a part of it. Sample many times longer (--draws), see whether \
+             other seeds and smaller steps (--largest-step) agree, or describe the model by parameters \
+             whose scales do not depend on each other."
+        )),
     }
+}
+
+/// Modes of a regression that the chains do not see, with their coefficients and shares of the mass.
+pub fn other_modes(names: &[String], modes: &[(Vec<f64>, f64)]) -> Option<String> {
+    /// Less is of no consequence.
+    const LEAST: f64 = 1e-3;
+    /// Coefficients that are shown.
+    const SHOWN: usize = 4;
+    let (values, share) = modes.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if *share < LEAST {
+        return None;
+    }
+    let shown = names.iter().zip(values).take(SHOWN);
+    let place: Vec<String> =
+        shown.map(|(name, value)| format!("{name} = {}", short(*value))).collect();
+    Some(format!(
+        "The posterior has several modes, and the chains are around one of them. Another has about {:.1} % of \
+         the mass, by its curvature: {}. Different lines fit different rows: look for a column that tells \
+         them apart, or use more degrees of freedom (--degrees), which forgive fewer rows.",
+        100.0 * share,
+        place.join(", ")
+    ))
 }
 
 fn differ(all: &[Difference]) -> Option<String> {
@@ -243,11 +265,25 @@ mod tests {
     }
 
     #[test]
-    fn chains_that_no_exact_run_brings_together_are_a_trouble_and_slow_ones_a_note() {
-        let of = |r_hat| compared(&Comparison::NotConverged { name: "a".into(), r_hat });
-        assert!(matches!(of(3.0), (Some(_), None)));
-        assert!(matches!(of(f64::NAN), (Some(_), None)));
-        assert!(matches!(of(1.08), (None, Some(_))));
+    fn an_exact_run_that_does_not_converge_is_a_trouble_of_one_kind_or_the_other() {
+        let of = |r_hat| {
+            let slow = Slow { name: "a".into(), r_hat, effective: 80.0, draws: 500 };
+            compared(&Comparison::NotConverged(slow)).unwrap()
+        };
+        assert!(of(3.0).contains("several modes") && of(f64::NAN).contains("several modes"));
+        assert!(
+            of(1.08).contains("Nothing confirms") && of(1.0).contains("sample size of 80 for a")
+        );
+    }
+
+    #[test]
+    fn another_mode_is_named_with_its_share_unless_that_is_next_to_nothing() {
+        let names = ["intercept", "a"].map(String::from);
+        assert_eq!(other_modes(&names, &[]), None);
+        assert_eq!(other_modes(&names, &[(vec![1.0, 2.0], 1e-9)]), None);
+        let modes = [(vec![1.0, 2.0], 1e-9), (vec![0.5, -4.8], 0.0581)];
+        let text = other_modes(&names, &modes).unwrap();
+        assert!(text.contains("5.8 % of the mass") && text.contains("a = -4.800"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::conduct::{Model, conduct};
 use super::exact::Exact;
+use super::judgement::other_modes;
 use super::request::{DEFAULT, Request, law, unknown_law};
 use super::{Context, Outcome};
 use crate::failure::{Failure, Result};
@@ -47,6 +48,7 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         batch_size: settings.batch.unwrap_or(if n <= ALL_UP_TO { n } else { BATCH }),
         ..settings.sampler(context.seed)
     };
+    sampler.check()?;
     let prepared = regression.prepare(&sampler, settings.metric.is_none())?;
     let recorder = prepared.recorder();
     let members = sampler
@@ -56,6 +58,11 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         capitalised(&request.model),
         request.response.as_deref().unwrap_or_default()
     );
+    let modes: santa_posterior::Result<Vec<_>> = (prepared.other_modes.iter())
+        .zip(prepared.shares_of_others())
+        .map(|(mode, share)| Ok((prepared.regression.original(&mode.mode)?, share)))
+        .collect();
+    let troubles = other_modes(&prepared.regression.names(), &modes?).into_iter().collect();
     let units = prepared.regression.clone();
     let exact = Exact {
         potential: prepared.regression.clone(),
@@ -63,7 +70,7 @@ pub fn run(request: &Request, context: &Context<'_>) -> Result<Outcome> {
         parameters: Box::new(move |draw| units.fitted(draw)),
         start: Box::new(move |normals| prepared.start(normals)),
     };
-    conduct(sampler, members, Model { title, facts, exact: Some(exact) }, context)
+    conduct(sampler, members, Model { title, facts, troubles, exact: Some(exact) }, context)
 }
 
 fn capitalised(word: &str) -> String {
@@ -103,6 +110,18 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
         false => request.features.iter().map(String::as_str).collect(),
     };
     let y = table.response(response)?.to_vec();
+    if let [only] = y[..] {
+        return Err(Failure::data(format!("{}: one row, {response} = {only}", path.display()))
+            .hint("a regression needs more rows than one"));
+    }
+    if request.model == "logistic" && y.windows(2).all(|pair| pair[0] == pair[1]) {
+        return Err(Failure::data(format!(
+            "{}: {response} is {} in every row, and nothing can be learned of what decides it",
+            path.display(),
+            y.first().copied().unwrap_or_default()
+        ))
+        .hint("logistic regression needs rows of both kinds; is this the right column, and all of the rows?"));
+    }
     let intercept = request.intercept.unwrap_or(true);
     let design = Design::from_table(&table, &features, intercept, Scaling::Standardised)?;
     let default = match request.priors.get(DEFAULT) {
@@ -110,6 +129,13 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
         None => Prior::gaussian(1.0 / (DEFAULT_SD * DEFAULT_SD)),
     };
     let names = design.names().to_vec();
+    if request.model != "logistic" && names.iter().any(|name| name == SIGMA) {
+        return Err(Failure::data(format!(
+            "{}: a column has the name of the noise, {SIGMA:?}",
+            path.display()
+        ))
+        .hint("rename the column, or leave it out with `--features`"));
+    }
     for key in [DEFAULT, SIGMA] {
         if request.priors.contains_key(key) && names.iter().any(|name| name == key) {
             return Err(Failure::usage(format!(
@@ -192,6 +218,10 @@ fn prior(text: &str) -> Result<Prior> {
         ("normal" | "laplace", None) => {
             return Err(Failure::usage(format!("the prior {text:?} needs a number"))
                 .hint("write normal(SD) or laplace(SCALE)"));
+        }
+        ("flat", Some(_)) => {
+            return Err(Failure::usage(format!("the prior {text:?} takes no number"))
+                .hint("write flat, or normal(SD) for one of a given width"));
         }
         (name, _) => return Err(unknown_law(name, &["normal", "laplace", "flat"])),
     })

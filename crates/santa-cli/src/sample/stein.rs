@@ -41,7 +41,13 @@ pub struct Measured {
     pub every: usize,
     /// Whether it is off.
     pub is_off: bool,
+    /// The mean square of the slopes along the draws, $\beta |\nabla U|^2 / d$ in the warm-up's
+    /// coordinates: 1 for a round law, and the blunter the test the more it is.
+    pub roughness: f64,
 }
+
+/// Slopes that many times those of a round law, in their mean square, hide all but gross errors.
+const ROUGH: f64 = 4.0;
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +61,16 @@ impl fmt::Display for Measured {
             if self.is_off { "above" } else { "below" },
             short(threshold),
             1.0 / false_alarm_rate
-        )
+        )?;
+        if !self.is_off && self.roughness > ROUGH {
+            write!(
+                f,
+                "; which says little here: the law is not round in the warm-up's coordinates (its slopes are \
+                 {:.0} times as steep as a round one's), and only gross errors would show",
+                self.roughness.sqrt()
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -128,8 +143,9 @@ pub fn measure<P: Potential<f64>>(
     };
     let alarms = FalseAlarms { seed: sampler.seed, ..FalseAlarms::default() };
     let test = stein_test(&points, &gradients, dim, &settings, &alarms)?;
-    let draws = draws.chains() * draws.len();
-    Ok(Ok(Measured { test, draws, every, is_off: test.is_off() }))
+    let square = gradients.iter().map(|g| g * g).sum::<f64>() / gradients.len() as f64;
+    let (draws, roughness) = (draws.chains() * draws.len(), sampler.beta * square);
+    Ok(Ok(Measured { test, draws, every, is_off: test.is_off(), roughness }))
 }
 
 /// The length of the kernel: half of the distance of two draws in `dim` coordinates of variance
@@ -216,6 +232,7 @@ mod tests {
                         .unwrap()
                 };
                 assert!(!of(&sampler).is_off, "{seed} {temperature}: {}", of(&sampler));
+                assert!((of(&sampler).roughness - 1.0).abs() < 0.2, "{}", of(&sampler).roughness);
                 let other = Sampler { beta: temperature * sampler.beta, ..sampler.clone() };
                 let is_other = other.beta != sampler.beta;
                 assert_eq!(of(&other).is_off, is_other, "{seed} {temperature}: {}", of(&other));
@@ -263,6 +280,18 @@ mod tests {
             });
             assert!(wide.unwrap().is_off, "{memory}");
         }
+    }
+
+    #[test]
+    fn a_test_that_a_rough_law_makes_blunt_says_so() {
+        let asked = Sampler::seeded(1);
+        let (draws, scales) = remembering(0.0, 500);
+        // The narrowest parameter has a scale of 1.
+        let wide = Scales::Diagonal { centre: vec![0.0; DIM], scales: vec![10.0; DIM] };
+        let blunt = judged(&draws, &wide, &asked, <[f64]>::to_vec).unwrap();
+        let sharp = judged(&draws, &scales, &asked, <[f64]>::to_vec).unwrap();
+        assert!(blunt.to_string().contains("says little"), "{blunt}");
+        assert!(!sharp.to_string().contains("says little"), "{sharp}");
     }
 
     #[test]

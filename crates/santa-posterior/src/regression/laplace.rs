@@ -44,6 +44,25 @@ pub struct Laplace {
 }
 
 impl Laplace {
+    /// The logarithm of the mass of the Gaussian, $-U(\hat\theta) - \tfrac12 \log \det H$, up to the
+    /// constant of the energy: the difference of two modes of one posterior is that of their shares.
+    pub fn log_mass(&self) -> f64 {
+        let dim = self.mode.len();
+        let half_log_det: f64 = (0..dim).map(|i| self.factor[i * dim + i].ln()).sum();
+        -self.energy - half_log_det
+    }
+
+    /// Whether a point is within a standard deviation of the mode.
+    pub(super) fn is_at(&self, theta: &[f64]) -> bool {
+        let dim = self.mode.len();
+        let away: Vec<f64> = theta.iter().zip(&self.mode).map(|(x, mode)| x - mode).collect();
+        // |L^T (theta - mode)|^2
+        let square: f64 = (0..dim)
+            .map(|j| (j..dim).map(|i| self.factor[i * dim + j] * away[i]).sum::<f64>().powi(2))
+            .sum();
+        square < 1.0
+    }
+
     /// $H^{-1}$, row by row.
     pub fn covariance(&self) -> Vec<f64> {
         let dim = self.mode.len();
@@ -95,6 +114,11 @@ impl<X: Arithmetic> Regression<X> {
     /// unknown, its mean under the model takes its place. A Laplace prior counts as the Gaussian of
     /// the same variance: its own mode has a kink, and no curvature.
     pub fn laplace(&self) -> Result<Laplace> {
+        self.laplace_from(vec![0.0; self.target().dim()])
+    }
+
+    /// The same from a given start.
+    pub(super) fn laplace_from(&self, mut theta: Vec<f64>) -> Result<Laplace> {
         let mut model = self.clone();
         let dim = self.target().dim();
         if dim > MOST_PARAMETERS {
@@ -105,7 +129,6 @@ impl<X: Arithmetic> Regression<X> {
         }
         let rounding = if X::BYTES == size_of::<f32>() { ROUNDING_F32 } else { ROUNDING };
         let precisions = precisions(self);
-        let mut theta = vec![0.0; dim];
         let mut gradient = vec![0.0; dim];
         let mut energy = model.slope(&theta, &precisions, &mut gradient)?;
         for steps in 1..=MOST_STEPS {
@@ -152,10 +175,16 @@ impl<X: Arithmetic> Regression<X> {
         /// In units of the response's own spread, the noise of a fit that is too good to be true.
         const NO_NOISE: f64 = -7.0;
         if self.family().has_unknown_sigma() && self.log_sigma(&theta) < NO_NOISE {
-            return Err(Error::data(
-                "the features explain the response exactly, so that its noise `sigma` goes to zero: \
-                 leave features out, or give `sigma` a fixed value",
-            ));
+            return Err(Error::data(match self.family() {
+                Family::StudentT { degrees, .. } => format!(
+                    "the noise `sigma` goes to zero: the features explain so many of the responses exactly \
+                     that noise with {degrees} degrees of freedom forgives the others; use more degrees, \
+                     leave features out, or give `sigma` a fixed value"
+                ),
+                _ => "the features explain the response exactly, so that its noise `sigma` goes to zero: \
+                      leave features out, or give `sigma` a fixed value"
+                    .into(),
+            }));
         }
         Err(Error::data(
             "the posterior has no mode that Newton's method can find: features may be copies or \

@@ -10,6 +10,7 @@
 //! | linear regression that outliers do not pull along | [`Family::StudentT`] |
 //! | minibatch gradients with little noise | [`Regression::with_anchor`] |
 //! | the mode and the curvature there | [`Regression::laplace`] |
+//! | all modes, where outliers allow several | [`Regression::modes`] |
 //! | chains for a [`Sampler`](crate::sampler::Sampler), with all of it | [`Regression::prepare`] |
 //! | half the memory traffic | `Regression<f32>` |
 
@@ -20,6 +21,7 @@ mod family;
 mod kernel;
 mod laplace;
 mod lines;
+mod modes;
 mod pass;
 mod potential;
 mod prepared;

@@ -30,19 +30,22 @@ use santa::noise::{Purpose, Stream};
 pub struct Prepared {
     /// The regression, with an anchor at the mode where batches are smaller than the data.
     pub regression: Regression,
-    /// The mode and the curvature there.
+    /// The mode and the curvature there; of several the heaviest.
     pub laplace: Laplace,
+    /// The [other modes](Regression::modes), which the chains do not see.
+    pub other_modes: Vec<Laplace>,
     /// The scales of the curvature, unless the warm-up is to find its own.
     pub scales: Option<Scales<f64>>,
 }
 
 impl Regression {
-    /// Finds the mode, and puts the anchor there if the sampler's batches are smaller than the data.
+    /// Finds the mode, of several the heaviest, and puts the anchor there if the sampler's batches are smaller than the data.
     /// With `use_curvature` the scales are those of the curvature, correlations and all: of many
     /// coefficients the triangle is more work than a batch, but without it steps are shorter by far.
     pub fn prepare(self, sampler: &Sampler, use_curvature: bool) -> Result<Prepared> {
         let n = self.target().data_size().get();
-        let laplace = self.laplace()?;
+        let mut other_modes = self.modes()?;
+        let laplace = other_modes.remove(0);
         let scales = match use_curvature {
             true => Some(Scales::dense(&laplace.mode, &laplace.covariance())?),
             false => None,
@@ -51,7 +54,7 @@ impl Regression {
             true => self.with_anchor(&laplace.mode)?,
             false => self,
         };
-        Ok(Prepared { regression, laplace, scales })
+        Ok(Prepared { regression, laplace, other_modes, scales })
     }
 }
 
@@ -74,6 +77,13 @@ impl Prepared {
         const SPREAD: f64 = 2.0;
         let wide: Vec<f64> = normals.iter().map(|x| SPREAD * x).collect();
         self.laplace.draw(&wide)
+    }
+
+    /// The share of the posterior that each of the other modes has, by the Gaussians at all of them.
+    pub fn shares_of_others(&self) -> Vec<f64> {
+        let above = |mode: &Laplace| (mode.log_mass() - self.laplace.log_mass()).exp();
+        let all = 1.0 + self.other_modes.iter().map(above).sum::<f64>();
+        self.other_modes.iter().map(|mode| above(mode) / all).collect()
     }
 
     /// A chain of a sampler.

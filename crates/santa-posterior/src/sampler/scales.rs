@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// None: the parameters' own.
+    /// None: the parameters' own. Slow where these are far from the posterior's width: the step then has to be
+    /// short beside 1, and friction that suits a width of 1 does not suit the posterior.
     Identity,
     /// One for each parameter.
     Diagonal,

@@ -87,6 +87,13 @@ impl<F: Real> Scales<F> {
     }
 }
 
+impl Figures {
+    /// Takes them from a checkpoint of a [`Tuning`].
+    pub(crate) fn read(checkpoint: &Checkpoint) -> Result<Self> {
+        Ok(checkpoint.meta(FIGURES)?)
+    }
+}
+
 impl<F: Real> Tuning<F> {
     /// Writes a file, whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
@@ -111,7 +118,7 @@ impl<F: Real> Tuning<F> {
         Ok(Tuning {
             scales: Scales::restore(checkpoint, dim)?,
             reference: checkpoint.tensor_of_shape(REFERENCE, &[dim])?,
-            figures: checkpoint.meta(FIGURES)?,
+            figures: Figures::read(checkpoint)?,
         })
     }
 }

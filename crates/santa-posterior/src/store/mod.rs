@@ -38,7 +38,7 @@ mod safetensors;
 
 use crate::Draws;
 use crate::error::{Error, Result};
-use crate::sampler::{STATISTICS, Sampler};
+use crate::sampler::{Figures, STATISTICS, Sampler};
 use santa::Checkpoint;
 use santa::checkpoint::write_whole;
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,14 @@ impl Store {
     pub fn describing(mut self, model: Value) -> Self {
         self.model = model;
         self
+    }
+
+    /// The numbers that the warm-up found; none before it is done.
+    pub fn figures(&self) -> Result<Option<Figures>> {
+        match self.is_begun() {
+            true => Ok(Some(Figures::read(&Checkpoint::read(self.tuning_path())?)?)),
+            false => Ok(None),
+        }
     }
 
     /// Time between two writes of a chain, at most, if no draw takes longer: a minute if nothing is said.
