@@ -129,13 +129,6 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
         None => Prior::gaussian(1.0 / (DEFAULT_SD * DEFAULT_SD)),
     };
     let names = design.names().to_vec();
-    if request.model != "logistic" && names.iter().any(|name| name == SIGMA) {
-        return Err(Failure::data(format!(
-            "{}: a column has the name of the noise, {SIGMA:?}",
-            path.display()
-        ))
-        .hint("rename the column, or leave it out with `--features`"));
-    }
     for key in [DEFAULT, SIGMA] {
         if request.priors.contains_key(key) && names.iter().any(|name| name == key) {
             return Err(Failure::usage(format!(
@@ -143,6 +136,13 @@ fn read(request: &Request) -> Result<(Regression, Vec<(String, String)>)> {
             ))
             .hint(format!("rename the column {key:?} in {}", path.display())));
         }
+    }
+    if request.model != "logistic" && names.iter().any(|name| name == SIGMA) {
+        return Err(Failure::data(format!(
+            "{}: a column has the name of the noise, {SIGMA:?}",
+            path.display()
+        ))
+        .hint("rename the column, or leave it out with `--features`"));
     }
     let mut regression = Regression::new(design, &y, family(request)?, default)?;
     let own: Vec<_> = request

@@ -286,9 +286,23 @@ pub fn wait_until(child: &mut Child, mut is_so: impl FnMut() -> bool) -> bool {
     panic!("waited too long");
 }
 
-/// Sends a signal by its name.
+/// Sends a signal by its name; Ctrl-C once the process listens to it, as far as that can be known.
 #[cfg(unix)]
 pub fn signal(child: &Child, name: &str) {
+    if name == "INT" {
+        (0..LOOKS).take_while(|_| is_deaf(child)).for_each(|_| sleep(LOOK));
+    }
     let status = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
     assert!(status.unwrap().success());
+}
+
+/// Whether Linux says that a process has no handler of Ctrl-C yet: one that has just begun would be killed.
+#[cfg(unix)]
+fn is_deaf(child: &Child) -> bool {
+    const INT: u64 = 1 << 1;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+    let status = status.unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|caught| caught & INT == 0)
 }
