@@ -1,12 +1,9 @@
 //! From a cell to experiments: fields laid over each other, and what a row may choose among.
 
-use super::schema::{Fields, Place, Study, Tuning};
+use super::schema::{Fields, Place, Study, TOGETHER, Tuning};
 use crate::experiment::Draft;
 use crate::failure::{Failure, Result};
 use toml::{Table, Value};
-
-/// The name of the axis of a grid whose values are tables of several fields.
-const TOGETHER: &str = "together";
 
 impl Study {
     /// The settings that a row may try, in the column that it takes them over from if it does; one of
@@ -30,7 +27,13 @@ impl Study {
     fn grid_of(&self, search: &Table) -> Vec<Fields> {
         let mut grid: Vec<Fields> = vec![Vec::new()];
         for (key, values) in search {
-            let values = values.as_array().cloned().unwrap_or_else(|| vec![values.clone()]);
+            let values = match values {
+                Value::Array(values) => values.clone(),
+                Value::String(list) if key == TOGETHER => {
+                    self.lists[list].iter().cloned().map(Value::Table).collect()
+                }
+                value => vec![value.clone()],
+            };
             let with = |fields: &Fields| {
                 let add = |value: &Value| {
                     let mut fields = fields.clone();

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
 /// Rows, columns, protocols, and the fields of the experiments in each of their cells.
@@ -23,6 +23,8 @@ pub struct Study {
     pub protocols: Vec<(String, Protocol)>,
     /// From top to bottom.
     pub rows: Vec<(String, Row)>,
+    /// Lists of fields that go together, for rows that choose among the same ones.
+    pub(super) lists: BTreeMap<String, Vec<Table>>,
     /// What the small version changes.
     pub(super) quick: Quick,
     /// Whether it is the small version.
@@ -165,7 +167,8 @@ pub(super) struct Settings {
     /// Fields of its runs.
     #[serde(default)]
     pub(super) set: Table,
-    /// Values to choose among, by field: a grid. Under `together`, tables of fields that go together.
+    /// Values to choose among, by field: a grid. Under `together`, tables of fields that go together, or
+    /// the name of a list of such tables.
     #[serde(default)]
     pub(super) search: Table,
     /// Runs of the cell, if not as many as the protocol says.
@@ -222,8 +225,13 @@ struct File {
     columns: Table,
     protocols: Table,
     rows: Table,
+    #[serde(default)]
+    lists: BTreeMap<String, Vec<Table>>,
     quick: Quick,
 }
+
+/// The name of the axis of a grid whose values are tables of several fields.
+pub(super) const TOGETHER: &str = "together";
 
 /// Fields and their values, in the order of the file.
 pub type Fields = Vec<(String, Value)>;
@@ -258,10 +266,12 @@ impl Study {
             columns: named(file.columns).map_err(wrong)?,
             protocols,
             rows,
+            lists: file.lists,
             quick: file.quick,
             small: false,
         };
-        let checked = study.check_columns().and_then(|()| study.check_trials());
+        let checked = study.check_columns().and_then(|()| study.check_lists());
+        let checked = checked.and_then(|()| study.check_trials());
         checked.map_err(|text| Failure::usage(format!("{origin}: {text}")))?;
         Ok(study)
     }
@@ -321,6 +331,27 @@ impl Study {
             }
         }
         Ok(())
+    }
+
+    /// Every list that is spoken of is there, and every one that is there is spoken of.
+    fn check_lists(&self) -> std::result::Result<(), String> {
+        let mut named = BTreeSet::new();
+        for (row, settings) in
+            self.rows.iter().flat_map(|(n, r)| r.settings.iter().map(move |(_, s)| (n, s)))
+        {
+            let own = settings.columns.values().map(|special| &special.search);
+            for search in own.chain([&settings.search]) {
+                let Some(list) = search.get(TOGETHER).and_then(Value::as_str) else { continue };
+                if !self.lists.contains_key(list) {
+                    return Err(format!("{row} chooses from a list `{list}`, which is not there"));
+                }
+                named.insert(list);
+            }
+        }
+        match self.lists.keys().find(|list| !named.contains(list.as_str())) {
+            Some(list) => Err(format!("no row chooses from the list `{list}`")),
+            None => Ok(()),
+        }
     }
 
     /// Every row has as many trials as its protocol says.

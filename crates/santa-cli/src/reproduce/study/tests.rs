@@ -18,13 +18,14 @@ fn place(protocol: &str, column: &str, row: &str) -> Place {
     Place { protocol: protocol.into(), column: column.into(), row: row.into() }
 }
 
-/// How Santa's settings on the dense networks were found.
+/// How Santa's settings on the networks for digits were found.
 const SEARCH: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-400.toml"));
 const WIDER: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-800.toml"));
+const IMAGES: (&str, &str) = ("table1", include_str!("../../../experiments/search-cnn.toml"));
 
 #[test]
 fn every_run_of_every_study_is_an_experiment_that_fits_its_model() {
-    let studies = [TABLE1, TABLE2, ABLATION, SEARCH, WIDER];
+    let studies = [TABLE1, TABLE2, ABLATION, SEARCH, WIDER, IMAGES];
     for (small, named) in studies.iter().flat_map(|s| [(false, s), (true, s)]) {
         let study = study(*named).sized(small);
         for place in study.places() {
@@ -155,6 +156,12 @@ fn what_a_file_does_not_mean_is_refused_by_name() {
         ("only = [\"fnn-400\", ", "only = [\"fnn\", ", "`fnn`"),
         ("trials_of = { fnn-800 = 3", "trials_of = { fnn-800 = 4", "3 settings to try in fnn-800"),
         ("settings = 3", "settings = 1", "at least two settings"),
+        (
+            "together = \"priors-800\"",
+            "together = \"priors-80\"",
+            "santa chooses from a list `priors-80`",
+        ),
+        ("[lists]", "[lists]\nspare = []", "no row chooses from the list `spare`"),
     ];
     for (from, to, word) in cases {
         let text = refused(from, to);
