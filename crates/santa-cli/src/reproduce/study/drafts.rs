@@ -9,8 +9,9 @@ impl Study {
     /// The settings that a row may try, in the column that it takes them over from if it does; one of
     /// nothing where there is nothing to choose.
     pub fn grid(&self, place: &Place) -> Vec<Fields> {
-        let special = self.own_search(place).filter(|_| self.column(place).chosen_on.is_none());
-        let search = special.or_else(|| Some(&self.settings(place)?.search));
+        let column = self.column(place).chosen_on.as_ref().unwrap_or(&place.column);
+        let there = Place { column: column.clone(), ..place.clone() };
+        let search = self.own_search(&there).or_else(|| Some(&self.settings(place)?.search));
         search.map_or_else(|| vec![Fields::new()], |search| self.grid_of(search))
     }
 

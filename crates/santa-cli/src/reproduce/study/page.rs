@@ -70,7 +70,8 @@ fn csv(cells: &[Cell]) -> String {
 /// What is printed: an overview of each protocol.
 pub fn summary(study: &Study, cells: &[Cell]) -> String {
     let one = |(name, protocol): &(String, Protocol)| {
-        format!("{name}: {}\n\n{}\n", protocol.description, overview(study, cells, name))
+        let overview = overview(study, cells, name, protocol);
+        format!("{name}: {}\n\n{overview}\n", protocol.description)
     };
     study.protocols.iter().map(one).collect::<Vec<_>>().join("\n").trim_end().into()
 }
@@ -93,7 +94,7 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
     );
     for (name, protocol) in &study.protocols {
         text += &format!("\n## Protocol: {name}\n\n{}\n\n", protocol.description);
-        text += &overview(study, cells, name).markdown();
+        text += &overview(study, cells, name, protocol).markdown();
         for (column, settings) in &study.columns {
             let here: Vec<&Cell> = cells
                 .iter()
@@ -116,10 +117,10 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
 }
 
 /// Rows by columns: the paper's number, and the prediction that the protocol is about.
-fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
+fn overview(study: &Study, cells: &[Cell], protocol: &str, rule: &Protocol) -> Table {
     let mut titles = vec![String::new()];
     let quoted = |column: &str| study.rows.iter().any(|(_, row)| row.paper(column).is_some());
-    for (name, column) in &study.columns {
+    for (name, column) in study.columns_of(rule) {
         titles.extend(quoted(name).then(|| format!("{}, paper", column.label)));
         titles.push(column.label.clone());
     }
@@ -135,7 +136,7 @@ fn overview(study: &Study, cells: &[Cell], protocol: &str) -> Table {
             None => continue,
         };
         let mut line = vec![label];
-        for (column, _) in &study.columns {
+        for (column, _) in study.columns_of(rule) {
             let cell = here.iter().find(|cell| cell.row == *name && cell.column == *column);
             let paper = row.paper(column).map_or("-".into(), |x| format!("{x:.2}"));
             line.extend(quoted(column).then_some(paper));

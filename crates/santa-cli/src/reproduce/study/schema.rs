@@ -85,6 +85,9 @@ pub struct Protocol {
     /// The same for a column.
     #[serde(default)]
     pub(super) columns: ByColumn<Table>,
+    /// The only columns that it is for; all of them by default.
+    #[serde(default)]
+    only: Vec<String>,
     /// How settings are chosen.
     #[serde(default)]
     pub tuning: Option<Tuning>,
@@ -296,6 +299,7 @@ impl Study {
         named.extend(self.quick.of.keys());
         for (_, protocol) in &self.protocols {
             named.extend(protocol.seeds_of.keys().chain(protocol.columns.keys()));
+            named.extend(&protocol.only);
             if let Some(tuning) = &protocol.tuning {
                 named.extend(tuning.trials_of.keys().chain(tuning.columns.keys()));
                 named.extend(tuning.finals.iter().flat_map(|finals| &finals.only));
@@ -382,8 +386,8 @@ impl Study {
     /// All cells, quoted ones left out.
     pub fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
-        for (protocol, _) in &self.protocols {
-            for (column, _) in &self.columns {
+        for (protocol, rule) in &self.protocols {
+            for (column, _) in self.columns_of(rule) {
                 for (row, _) in &self.rows {
                     let place = Place {
                         protocol: protocol.clone(),
@@ -398,6 +402,12 @@ impl Study {
             }
         }
         places
+    }
+
+    /// The columns that a protocol is for.
+    pub fn columns_of(&self, protocol: &Protocol) -> impl Iterator<Item = &(String, Column)> {
+        let only = protocol.only.clone();
+        self.columns.iter().filter(move |(name, _)| only.is_empty() || only.contains(name))
     }
 
     /// The column of a cell.

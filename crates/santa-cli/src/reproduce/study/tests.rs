@@ -92,6 +92,23 @@ fn fields_that_go_together_are_one_choice() {
 }
 
 #[test]
+fn what_is_taken_over_is_chosen_from_the_list_of_the_other_column() {
+    let study = study(TABLE1);
+    let grid = |column| study.grid(&place("fair", column, "sgd"));
+    assert_eq!(grid("cnn-code"), grid("cnn"));
+    assert_eq!(grid("fnn-800"), grid("fnn-400"));
+    assert_ne!(grid("cnn"), grid("fnn-400"));
+}
+
+#[test]
+fn a_protocol_may_be_for_some_columns_alone() {
+    let places = study(TABLE1).places();
+    assert!(places.contains(&place("fair", "cnn-code", "santa")));
+    assert!(places.contains(&place("authors", "cnn", "santa")));
+    assert!(!places.contains(&place("authors", "cnn-code", "santa")));
+}
+
+#[test]
 fn rows_of_a_column_differ_in_how_they_learn_and_not_in_what() {
     for named in [TABLE1, TABLE2, ABLATION] {
         let study = study(named);
@@ -155,6 +172,7 @@ fn what_a_file_does_not_mean_is_refused_by_name() {
         ("seeds_of = { fnn-800", "seeds_of = { fnn-80", "`fnn-80`"),
         ("only = [\"fnn-400\", ", "only = [\"fnn\", ", "`fnn`"),
         ("trials_of = { fnn-800 = 3", "trials_of = { fnn-800 = 4", "3 settings to try in fnn-800"),
+        ("only = [\"fnn-400\", \"fnn-800\", \"cnn\"]", "only = [\"cn\"]", "`cn`"),
         ("settings = 3", "settings = 1", "at least two settings"),
         (
             "together = \"priors-800\"",
