@@ -402,7 +402,7 @@ pub struct Reproduce {
     /// Runs at a time [default: one for each thread]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Make no runs: write the tables of those that are finished
+    /// Make no runs: say what is missing, and write the tables of those that are finished
     #[arg(long)]
     pub no_run: bool,
     /// A file of settings in place of the built-in one; for tables of many runs

@@ -175,8 +175,10 @@ fn a_table_is_filled_bit_by_bit_and_a_finished_run_is_not_made_again() {
     let cells: Value = serde_json::from_slice(&more.stdout).unwrap();
     let santas = cell(&cells, "santa", "fair");
     assert!(santas["mean"].is_number());
-    // Without runs, all that is there is shown.
+    // Without runs, all that is there is shown, and what is missing is told.
     let shown = santa(&folder, &["table1", "--quick", "--no-run", "--json"]);
+    let told = String::from_utf8_lossy(&shown.stderr).to_string();
+    assert!(!told.contains(" 0 runs") && told.contains("hours"), "{told}");
     let cells: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((cell(&cells, "adam", "fair"), cell(&cells, "santa", "fair")), (adam, santas));
     assert!(cell(&cells, "rmsprop", "fair")["mean"].is_null());

@@ -99,9 +99,15 @@ pub fn finished<'a>(study: &Study, ledgers: &'a Ledgers, place: &Place) -> Resul
 }
 
 /// Seeds and what a prediction was worth with them.
-type BySeed = Vec<(u64, f64)>;
+pub(super) type BySeed = Vec<(u64, f64)>;
 
-fn by_seed(study: &Study, place: &Place, entries: &[&Entry], which: Prediction) -> BySeed {
+/// What the runs of a cell are worth.
+pub(super) fn by_seed(
+    study: &Study,
+    place: &Place,
+    entries: &[&Entry],
+    which: Prediction,
+) -> BySeed {
     let sampler = study.row(place).sampler;
     let test = |entry: &&Entry| {
         let score = prediction(entry, which, sampler)?.test?;
@@ -110,7 +116,8 @@ fn by_seed(study: &Study, place: &Place, entries: &[&Entry], which: Prediction) 
     entries.iter().filter_map(test).collect()
 }
 
-fn moments(values: &BySeed) -> (Option<f64>, Option<f64>) {
+/// Mean and standard deviation, where there are enough for them.
+pub(super) fn moments(values: &BySeed) -> (Option<f64>, Option<f64>) {
     let moments: Moments = values.iter().map(|(_, value)| *value).collect();
     let sd = (moments.count() > 1).then(|| moments.variance().sqrt());
     ((moments.count() > 0).then(|| moments.mean()), sd)

@@ -7,6 +7,7 @@ mod cells;
 mod choice;
 mod curves;
 mod drafts;
+mod earlier;
 mod ledger;
 mod page;
 mod runs;

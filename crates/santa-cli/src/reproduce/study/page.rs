@@ -2,6 +2,7 @@
 
 use super::cells::{Cell, finished};
 use super::curves::{self, Family};
+use super::earlier;
 use super::ledger::Ledgers;
 use super::schema::{Place, Prediction, Protocol, Quantity, Study};
 use super::trials;
@@ -26,7 +27,12 @@ pub fn write_all(
     let results = json!({ "made_by": provenance(), "title": study.title, "cells": cells });
     write_json(&folder.join("results.json"), &results)?;
     write(&folder.join("results.csv"), csv(cells).as_bytes())?;
-    write(&folder.join("table.md"), markdown(study, cells).as_bytes())?;
+    let mut table = markdown(study, cells);
+    if let Some(earlier) = earlier::markdown(study, ledgers)? {
+        write(&folder.join("earlier.md"), earlier.as_bytes())?;
+        table += "\nRuns with settings that are no longer chosen: [earlier rounds](earlier.md).\n";
+    }
+    write(&folder.join("table.md"), table.as_bytes())?;
     if let Some(trials) = trials::markdown(study, ledgers) {
         write(&folder.join("trials.md"), trials.as_bytes())?;
     }
@@ -178,15 +184,19 @@ fn details(study: &Study, cells: &[&Cell]) -> Table {
 
 /// Mean, spread, and how many runs are behind them: `kind` is the place in [`Cell::counts`].
 fn show(cell: &Cell, kind: usize, value: (Option<f64>, Option<f64>)) -> String {
-    let lost = match cell.diverged {
+    mean_and_sd(value, cell.counts[kind], cell.diverged)
+}
+
+/// The same of any runs, of which some may have diverged.
+pub(super) fn mean_and_sd(value: (Option<f64>, Option<f64>), seeds: usize, lost: usize) -> String {
+    let note = match lost {
         0 => String::new(),
         lost => format!(", {lost} diverged"),
     };
-    let seeds = cell.counts[kind];
     match value {
-        (Some(mean), Some(sd)) => format!("{mean:.3} ± {sd:.3} ({seeds}{lost})"),
-        (Some(mean), None) => format!("{mean:.3} ({seeds}{lost})"),
-        _ if cell.diverged > 0 => "diverged".into(),
+        (Some(mean), Some(sd)) => format!("{mean:.3} ± {sd:.3} ({seeds}{note})"),
+        (Some(mean), None) => format!("{mean:.3} ({seeds}{note})"),
+        _ if lost > 0 => "diverged".into(),
         _ => "-".into(),
     }
 }

@@ -26,7 +26,7 @@ pub struct Options {
     pub seeds: Option<u64>,
     /// Runs at a time.
     pub jobs: usize,
-    /// Make none: only write what the ledgers hold.
+    /// Make none: only say what is missing, and write what the ledgers hold.
     pub no_run: bool,
     /// Where results go.
     pub out: PathBuf,
@@ -57,9 +57,11 @@ pub fn run(
     let folder = options.out.join(&study.name);
     let ledgers = Ledgers::read(&folder.join("runs"), &study.places())?;
     let ledgers = Mutex::new(ledgers);
+    let trials = trials(study, &places, options, &lock(&ledgers))?;
+    tell_budget(study, &places, &trials, options, &lock(&ledgers), console)?;
     let worked = match options.no_run {
         true => Ok(()),
-        false => work(study, &places, options, library, &ledgers, console),
+        false => work(study, &places, &trials, options, library, &ledgers, console),
     };
     // What is finished is shown, whatever came of the rest.
     // Another process may have been at work beside this one.
@@ -105,14 +107,13 @@ fn select(study: &Study, only: &[String]) -> Result<Vec<Place>> {
 fn work(
     study: &Study,
     places: &[Place],
+    trials: &[Job],
     options: &Options,
     library: &Library,
     ledgers: &Mutex<Ledgers>,
     console: &Console,
 ) -> Result<()> {
-    let trials = trials(study, places, options, &lock(ledgers))?;
-    tell_budget(study, places, &trials, options, &lock(ledgers), console)?;
-    make(&trials, options, library, ledgers, console)?;
+    make(trials, options, library, ledgers, console)?;
     for places in [tuned(study, places), refined(study, places)] {
         let finals = finals(study, &places, options, &lock(ledgers))?;
         make(&finals, options, library, ledgers, console)?;
@@ -230,7 +231,7 @@ fn job(
     Ok(Some(Job { place: place.clone(), role, fields, plan }))
 }
 
-/// Says how long it will take.
+/// Says how long it will take, or would take.
 fn tell_budget(
     study: &Study,
     places: &[Place],

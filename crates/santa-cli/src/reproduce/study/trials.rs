@@ -27,7 +27,8 @@ pub fn markdown(study: &Study, ledgers: &Ledgers) -> Option<String> {
     any.then_some(text)
 }
 
-fn title(study: &Study, place: &Place) -> String {
+/// Of which row and column.
+pub(super) fn title(study: &Study, place: &Place) -> String {
     let (row, column) = (&study.row(place).label, &study.column(place).label);
     format!("{row}, {column} ({})", place.protocol)
 }
@@ -65,7 +66,8 @@ fn table(trials: &[&Entry]) -> Table {
     table
 }
 
-fn settings(trial: &Entry) -> String {
+/// The fields that were tried or chosen.
+pub(super) fn settings(trial: &Entry) -> String {
     let fields = trial.chosen.iter().map(|(key, value)| format!("`{key} = {value}`"));
     match trial.chosen.is_empty() {
         true => "the row's".into(),
