@@ -95,7 +95,8 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
     units.dedup();
     text += &format!(
         "\nOn test data, {}: mean ± standard deviation over the seeds, whose number is in brackets. \
-         *p* is that of a paired t-test against Santa over the seeds.\n",
+         *p* is that of a paired t-test against Santa over the seeds, for the prediction that \
+         the protocol's first table shows.\n",
         units.join("; ")
     );
     for (name, protocol) in &study.protocols {
