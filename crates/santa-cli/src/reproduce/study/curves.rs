@@ -73,26 +73,56 @@ pub fn draw(families: &[Family<'_>], label: &str, factor: f64) -> String {
     ];
     let mut figures = Vec::new();
     for (title, values, authors) in PANELS {
-        let mut figure = Figure::new(Axis::new("epoch"), Axis::new(label).log())
-            .titled(title)
-            .sized(460.0, 320.0);
+        let mut lines: Vec<(String, Style, Line)> = Vec::new();
         for Family { label, number, curves, authors: own } in families {
             let style = Style::numbered(*number);
-            let points = mean(curves, values, factor);
-            if !points.is_empty() {
-                figure = figure.with(Series::line(*label, Style { dash: "", ..style }, points));
+            let ours = mean(curves, values, factor);
+            lines.push((label.to_string(), Style { dash: "", ..style }, ours));
+            let style = Style { dash: "3 3", width: 1.2, ..style };
+            let theirs = own.as_ref().map(authors).cloned().unwrap_or_default();
+            lines.push((format!("{label} (2016)"), style, theirs));
+        }
+        lines.retain(|(_, _, line)| !line.is_empty());
+        let mut height = Axis::new(label).log();
+        height.range = heights(&lines.iter().map(|(_, _, line)| line).collect::<Vec<_>>());
+        let (_, top) = height.range.unwrap_or((0.0, f64::INFINITY));
+        let mut figure = Figure::new(Axis::new("epoch"), height).titled(title).sized(460.0, 320.0);
+        for (mut label, style, line) in lines {
+            if line.iter().all(|(_, y)| *y > top) {
+                label += " (off the scale)";
             }
-            let theirs = own.as_ref().map(authors).filter(|line| !line.is_empty());
-            if let Some(line) = theirs {
-                let style = Style { dash: "3 3", width: 1.2, ..style };
-                figure = figure.with(Series::line(format!("{label} (2016)"), style, line.clone()));
-            }
+            figure = figure.with(Series::line(label, style, line));
         }
         if !figure.is_empty() {
             figures.push(figure);
         }
     }
     sheet(&figures, figures.len().clamp(1, 2))
+}
+
+/// What the vertical axis shows, so that one curve does not hide the differences between the others:
+/// from the least of all values to the largest that a curve has once the beginning is over. Curves that
+/// end far above the best one, because nothing was learnt, do not count.
+fn heights(lines: &[&Line]) -> Option<(f64, f64)> {
+    /// Share of the epochs that is the beginning.
+    const BEGINNING: f64 = 0.1;
+    /// How many times the least final value is far above.
+    const FAR: f64 = 4.0;
+    /// Room at both ends, as a share of the axis.
+    const ROOM: f64 = 0.04;
+    let all = lines.iter().copied().flatten();
+    let least = all.clone().map(|(_, y)| *y).reduce(f64::min)?;
+    let end = all.map(|(x, _)| *x).reduce(f64::max)?;
+    let last = |line: &Line| line.last().map_or(f64::INFINITY, |(_, y)| *y);
+    let best = lines.iter().map(|line| last(line)).reduce(f64::min)?;
+    let near = lines.iter().filter(|line| last(line) <= FAR * best);
+    let settled = near.flat_map(|line| {
+        let after = line.iter().filter(|(x, _)| *x >= BEGINNING * end).map(|(_, y)| *y);
+        after.chain([last(line)])
+    });
+    let most = settled.reduce(f64::max)?;
+    let room = (most / least).powf(ROOM);
+    Some((least / room, most * room))
 }
 
 /// The mean over the runs that came as far.
@@ -118,4 +148,43 @@ pub fn authors(text: &str) -> Option<(Line, Line)> {
         test.push((epoch, t));
     }
     Some((validation, test))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(values: &[f64]) -> Line {
+        (1..).map(f64::from).zip(values.iter().copied()).collect()
+    }
+
+    #[test]
+    fn steep_beginnings_and_runs_that_learnt_nothing_leave_the_axis_to_the_others() {
+        let good: Vec<f64> = (1..=20).map(|t| 1.0 + 50.0 / f64::from(t * t)).collect();
+        let poor: Vec<f64> = (1..=20).map(|t| 2.0 + 1.0 / f64::from(t)).collect();
+        let (good, poor, none) = (line(&good), line(&poor), line(&[90.0; 20]));
+        let (low, high) = heights(&[&good, &poor, &none]).unwrap();
+        // From the last value of the one to what it has after a tenth, 13.5.
+        assert!((1.0..good[19].1).contains(&low) && (13.5..17.0).contains(&high), "{low} {high}");
+        // A curve that ends in the beginning of the others is shown.
+        let short = line(&[30.0]);
+        assert!(heights(&[&good, &line(&[3.0])]).unwrap().1 > 3.0);
+        assert!(heights(&[&short]).unwrap().1 >= 30.0);
+        assert!(heights(&[]).is_none());
+    }
+
+    #[test]
+    fn what_is_off_the_scale_is_called_so() {
+        let curve = |values: &[f64]| Curve {
+            epoch: (1..).map(f64::from).take(values.len()).collect(),
+            last: values.iter().map(|x| Some(*x)).collect(),
+            ..Curve::default()
+        };
+        let (good, none) = (curve(&[3.0, 2.0, 1.5]), curve(&[90.0; 3]));
+        let family =
+            |label, number, curve| Family { label, number, curves: vec![curve], authors: None };
+        let drawn = draw(&[family("good", 0, &good), family("none", 1, &none)], "error", 1.0);
+        assert_eq!(drawn.matches("off the scale").count(), 1);
+        assert!(drawn.contains("none (off the scale)"));
+    }
 }
