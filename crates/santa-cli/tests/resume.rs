@@ -74,9 +74,13 @@ fn from_any_step_with_early_stopping_by_the_average() {
         .iter()
         .filter_map(|record| record["averaged"]["validation"]["nll"].as_f64())
         .collect();
-    // The last but two was the best of all.
+    // The last but two was the best of all, and is what the summary has beside the one at the end.
     let best = averages.iter().copied().fold(f64::INFINITY, f64::min);
     assert_eq!(averages.iter().position(|nll| *nll == best), Some(averages.len() - 3));
+    let summary = run.summary();
+    assert_eq!(summary["best_averaged"]["validation"]["nll"], best);
+    assert_eq!(summary["best_averaged"]["step"], summary["steps"].as_u64().unwrap() - 2 * 11);
+    assert_eq!(summary["averaged"]["validation"]["nll"], averages[averages.len() - 1]);
 }
 
 #[test]

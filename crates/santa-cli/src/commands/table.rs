@@ -78,6 +78,10 @@ pub fn of_summary(summary: &Summary) -> Table {
     if let Some(averaged) = &summary.averaged {
         row(format!("average of {} predictions", averaged.count), &averaged.scores);
     }
+    // One that is the best at the end is in the table already.
+    if let Some(best) = summary.best_averaged.filter(|best| best.step < summary.steps) {
+        row(format!("best average on validation (epoch {:.1})", best.epoch), &best.scores);
+    }
     if let Some(best) = &summary.best {
         row(format!("best on validation (epoch {:.1})", best.epoch), &best.scores);
     }

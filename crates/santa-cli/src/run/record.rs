@@ -178,7 +178,7 @@ pub enum Status {
     StoppedEarly,
 }
 
-/// The parameters that were best on validation data.
+/// What was best on validation data: parameters, or the average of predictions as it then was.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// Steps made by then.
@@ -227,6 +227,9 @@ pub struct Summary {
     /// The parameters that were best on validation data, if there are such data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Best>,
+    /// The averaged prediction as it was when it was best on validation data, if there are such data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_averaged: Option<Best>,
     /// Of the last parameters; classifiers alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration_last: Option<Calibration>,

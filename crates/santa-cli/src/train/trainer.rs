@@ -41,8 +41,8 @@ pub(super) struct State {
     loss_count: u64,
     pulse: Pulse,
     pub(super) best: Option<Best>,
-    /// The best score of the average so far, on validation data.
-    pub(super) best_average: Option<f64>,
+    /// The average when it was best on validation data.
+    pub(super) best_averaged: Option<Best>,
     /// Predictions in the average when it was last judged.
     pub(super) judged: u64,
     /// Evaluations since the best.

@@ -48,7 +48,7 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
         self.experiment.averaging.map(|averaging| averaging.pooling).unwrap_or_default()
     }
 
-    /// Keeps the parameters if they are the best on validation data so far.
+    /// Keeps the parameters, and notes the average, if they are the best on validation data so far.
     pub(super) fn choose(&mut self, evaluation: &Evaluation, log: &mut Log<'_>) -> Result<()> {
         let by = |score: &Score| {
             let value = match self.experiment.evaluation.best_by {
@@ -58,27 +58,33 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
             // What is no number is worse than any.
             if value.is_finite() { value } else { f64::INFINITY }
         };
-        let Some(now) = evaluation.last.validation.as_ref().map(by) else { return Ok(()) };
-        let before = self.state.best.and_then(|best| best.scores.validation.as_ref().map(by));
-        let better = before.is_none_or(|before| now < before);
+        let is_better = |now: &Score, before: Option<Best>| {
+            let before = before.and_then(|best| best.scores.validation);
+            before.is_none_or(|before| by(now) < by(&before))
+        };
+        let Some(now) = &evaluation.last.validation else { return Ok(()) };
+        let better = is_better(now, self.state.best);
         let rule = self.experiment.early_stopping.map(|rule| rule.by).unwrap_or_default();
-        match rule {
-            Judged::Last => self.lose_patience(!better),
-            Judged::Averaged => {
-                let average = evaluation.averaged.filter(|a| a.count > self.state.judged);
-                let score =
-                    average.and_then(|average| Some((average.count, average.scores.validation?)));
-                if let Some((count, score)) = score {
-                    let (now, before) = (by(&score), self.state.best_average);
-                    self.lose_patience(before.is_some_and(|before| now >= before));
-                    self.state.best_average = Some(before.map_or(now, |before| now.min(before)));
-                    self.state.judged = count;
-                }
+        if rule == Judged::Last {
+            self.lose_patience(!better);
+        }
+        let Evaluation { step, epoch, last, averaged, .. } = *evaluation;
+        // An average that has taken nothing in since it was judged is not judged again.
+        let average = averaged.filter(|average| average.count > self.state.judged);
+        if let Some((Averaged { count, scores }, now)) =
+            average.and_then(|average| Some((average, average.scores.validation?)))
+        {
+            let better = is_better(&now, self.state.best_averaged);
+            if rule == Judged::Averaged {
+                self.lose_patience(!better);
             }
+            if better {
+                self.state.best_averaged = Some(Best { step, epoch, scores });
+            }
+            self.state.judged = count;
         }
         if better {
-            let Evaluation { step, epoch, last: scores, .. } = *evaluation;
-            self.state.best = Some(Best { step, epoch, scores });
+            self.state.best = Some(Best { step, epoch, scores: last });
             log.folder.save_best(&self.chain.checkpoint()?)?;
         }
         Ok(())
@@ -107,6 +113,7 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
             last,
             averaged,
             best: self.state.best,
+            best_averaged: self.state.best_averaged,
             calibration_last: calibrations.0,
             calibration_averaged: calibrations.1,
         })

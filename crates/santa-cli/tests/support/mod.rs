@@ -250,6 +250,7 @@ impl FakeRun {
             last: last.last,
             averaged: last.averaged,
             best: Some(best),
+            best_averaged: None,
             calibration_last: (!self.music).then(|| self.calibration(0.05)),
             calibration_averaged: last
                 .averaged

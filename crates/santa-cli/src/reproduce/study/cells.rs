@@ -72,6 +72,9 @@ pub(super) fn prediction(entry: &Entry, which: Prediction, sampler: bool) -> Opt
     match which {
         Prediction::Last => entry.last,
         Prediction::Averaged => entry.averaged,
+        // Of old runs it is known where they stopped early. One that did not was last better, if not at
+        // the end, then within the patience before it.
+        Prediction::BestAveraged => entry.best_averaged.or(entry.averaged),
         Prediction::Best => entry.best,
         Prediction::AsAuthors if sampler => entry.averaged,
         Prediction::AsAuthors => entry.last,

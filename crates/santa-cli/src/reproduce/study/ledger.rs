@@ -38,6 +38,9 @@ pub struct Entry {
     /// The averaged prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averaged: Option<Scores>,
+    /// The averaged prediction as it was when it was best on validation data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_averaged: Option<Scores>,
     /// The parameters that were best on validation data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Scores>,
@@ -94,6 +97,7 @@ impl Entry {
             seconds: summary.map_or(0.0, |summary| summary.seconds),
             last: summary.map(|summary| summary.last),
             averaged: summary.and_then(|s| s.averaged).map(|averaged| averaged.scores),
+            best_averaged: summary.and_then(|s| s.best_averaged).map(|best| best.scores),
             best: summary.and_then(|s| s.best).map(|best| best.scores),
             diverged,
             momentum: momentum(&records),

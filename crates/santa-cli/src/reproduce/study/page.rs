@@ -109,7 +109,7 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
                 .collect();
             if !here.is_empty() {
                 text += &format!("\n### {}, {name}\n\n", settings.label);
-                text += &details(study, &here).markdown();
+                text += &details(study, &here, protocol.shows).markdown();
                 if here.iter().any(|cell| cell.seeds > cell.diverged) {
                     text += &format!("\n![Learning curves](curves-{column}-{name}.svg)\n");
                 }
@@ -155,10 +155,12 @@ fn overview(study: &Study, cells: &[Cell], protocol: &str, rule: &Protocol) -> T
 }
 
 /// Every prediction of one column.
-fn details(study: &Study, cells: &[&Cell]) -> Table {
+fn details(study: &Study, cells: &[&Cell], shown: Prediction) -> Table {
+    let has_best_average = shown == Prediction::BestAveraged;
     let has_best = cells.iter().any(|cell| cell.best.is_some());
     let has_momentum = cells.iter().any(|cell| cell.momentum.is_some());
     let mut titles = vec!["", "last", "averaged"];
+    titles.extend(has_best_average.then_some("best average on validation"));
     titles.extend(has_best.then_some("best on validation"));
     titles.push("p");
     titles.extend(has_momentum.then_some("momentum, first → last"));
@@ -169,6 +171,7 @@ fn details(study: &Study, cells: &[&Cell]) -> Table {
         let mut line = vec![label.map_or(cell.row.clone(), |(_, row)| row.label.clone())];
         line.push(show(cell, 1, (cell.last, cell.last_sd)));
         line.push(show(cell, 2, (cell.averaged, cell.averaged_sd)));
+        line.extend(has_best_average.then(|| show(cell, 0, (cell.mean, cell.sd))));
         line.extend(has_best.then(|| show(cell, 3, (cell.best, cell.best_sd))));
         line.push(match cell.p {
             Some(p) if p < 1e-3 => "<0.001".into(),

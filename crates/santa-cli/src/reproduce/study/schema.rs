@@ -101,6 +101,8 @@ pub enum Prediction {
     Last,
     /// The average of predictions.
     Averaged,
+    /// The average of predictions as it was when it was best on validation data.
+    BestAveraged,
     /// Of the parameters that were best on validation data.
     Best,
     /// As the paper's authors did: the average for samplers, the last one for optimizers.

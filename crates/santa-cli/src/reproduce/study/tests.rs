@@ -199,6 +199,7 @@ fn entry(experiment: &Experiment, role: Role, error: f64) -> Entry {
         seconds: 1.0,
         last: scores,
         averaged: scores,
+        best_averaged: None,
         best: None,
         diverged: None,
         momentum: None,
@@ -269,6 +270,30 @@ fn the_best_of_the_finals_is_chosen_once_all_are_finished_and_stored_runs_make_t
     assert!((cell.sd.unwrap() - 0.5f64.sqrt()).abs() < 1e-9);
     assert_eq!(of("maxout", "quoted").paper, Some(0.45));
     assert_eq!(of("adam", "fair").mean, None);
+}
+
+#[test]
+fn where_runs_stop_by_the_average_its_best_moment_counts_and_of_old_runs_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, place) = (study(TABLE2), place("fair", "jsb", "sgd"));
+    let mut ledgers = Ledgers::read(folder.path(), &study.places()).unwrap();
+    for fields in study.grid(&place) {
+        let trial = study.trial(&place, &fields).unwrap().resolve().unwrap();
+        ledgers.push(&place, entry(&trial, Role::Trial, 8.0)).unwrap();
+    }
+    let fields = chosen(&study, &ledgers, &place).unwrap().unwrap();
+    let mut run = |seed: u64, best: Option<f64>, end: f64| {
+        let run = study.run(&place, &fields, seed).unwrap().resolve().unwrap();
+        let best = best.and_then(|nll| entry(&run, Role::Run, nll).averaged);
+        let entry = Entry { best_averaged: best, ..entry(&run, Role::Run, end) };
+        ledgers.push(&place, entry).unwrap();
+    };
+    run(1, Some(8.1), 8.5);
+    run(2, None, 8.3);
+    let cells = cells(&study, &ledgers).unwrap();
+    let cell = cells.iter().find(|cell| cell.is_at(&place)).unwrap();
+    let is = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 1e-9;
+    assert!(is(cell.mean, 8.2) && is(cell.averaged, 8.4), "{cell:?}");
 }
 
 #[test]
