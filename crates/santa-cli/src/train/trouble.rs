@@ -3,7 +3,7 @@
 use crate::experiment::Experiment;
 use crate::failure::{Failure, Kind};
 use santa::dynamics::Santa;
-use santa::{Algorithm, Rate, Schedule, StepSize};
+use santa::{Algorithm, Clip, Rate, Schedule, StepSize};
 use santa_nn::Scalar;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -61,14 +61,25 @@ pub fn diverged<F: Scalar>(
     let epoch = experiment.epoch_at(step);
     let text = format!("the run diverged at step {step} (epoch {epoch:.2}): {what}{worst}");
     let remedy = match step_size(&experiment.optimizer.algorithm) {
-        Some((field, value)) => format!(
-            "`optimizer.{field}` = {value} is probably too large: try {}; or bound the gradient \
-             with `--set clip.norm=1`",
-            value / 10.0
-        ),
-        None => "lower the step size, or bound the gradient with `--set clip.norm=1`".into(),
+        Some((field, value)) => {
+            format!("`optimizer.{field}` = {value} is probably too large: try {}", value / 10.0)
+        }
+        None => "lower the step size".into(),
     };
-    Failure::new(Kind::Numerical, text).hint(remedy)
+    let other = other_remedy(experiment.clip, what).map_or(String::new(), |r| format!("; or {r}"));
+    Failure::new(Kind::Numerical, text).hint(remedy + &other)
+}
+
+/// What helps beside a smaller step. A gradient that is clipped already and still no number was too large
+/// for its format, as long sequences make it while all parameters are moderate: it has no norm to clip.
+fn other_remedy(clip: Clip, what: &str) -> Option<&'static str> {
+    match clip {
+        Clip::Off => Some("bound the gradient with `--set clip.norm=1`"),
+        _ if what.starts_with("the gradient is") => {
+            Some("leave such steps out with `--set on_trouble.skip.at_most=3`")
+        }
+        _ => None,
+    }
 }
 
 /// The segment with a value that is not finite, or else the largest parameters.
@@ -142,6 +153,14 @@ mod tests {
         let mut pulse = Pulse::default();
         assert_eq!(pulse.feel(1e-6), None);
         assert_eq!(pulse.feel(50.0), None);
+    }
+
+    #[test]
+    fn clipping_is_advised_where_there_is_none_and_skipping_where_it_could_not_help() {
+        let gradient = "the gradient is NaN in `gru.input`[1200]";
+        assert!(other_remedy(Clip::Off, gradient).unwrap().contains("clip.norm"));
+        assert!(other_remedy(Clip::Norm(5.0), gradient).unwrap().contains("on_trouble.skip"));
+        assert_eq!(other_remedy(Clip::Norm(5.0), "the loss is 1e9"), None);
     }
 
     #[test]
