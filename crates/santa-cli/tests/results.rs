@@ -1,5 +1,6 @@
 //! What the first page of the results says stands in the tables beside it, which a command wrote.
 
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// The folder of results; none in a package.
@@ -52,6 +53,80 @@ fn every_mean_with_a_spread_on_the_first_page_stands_in_a_table() {
     assert!(said.len() > 10, "{said:?}");
     let unknown: Vec<_> = said.iter().filter(|figure| !known.contains(figure)).collect();
     assert!(unknown.is_empty(), "results/README.md: in no table: {unknown:?}");
+}
+
+/// A line of the first page's table of known numbers: how it begins, and the cells that it is about.
+const KNOWN: [(&str, &str, &str); 8] = [
+    ("FNN-400,", "table1", "fnn-400"),
+    ("FNN-800,", "table1", "fnn-800"),
+    ("CNN of the text,", "table1", "cnn"),
+    ("CNN of the authors' code,", "table1", "cnn-code"),
+    ("JSB,", "table2", "jsb"),
+    ("Piano,", "table2", "piano-midi"),
+    ("Nottingham,", "table2", "nottingham"),
+    ("MuseData,", "table2", "musedata"),
+];
+
+/// `1.23 ± 0.04 (3)` of a cell: the runs that did not diverge.
+fn figure(cell: &Value) -> Option<String> {
+    let mean = cell["mean"].as_f64()?;
+    let count = cell["seeds"].as_u64()? - cell["diverged"].as_u64()?;
+    let spread = cell["sd"].as_f64().map_or(String::new(), |sd| format!(" ± {sd:.3}"));
+    Some(format!("{mean:.3}{spread} ({count})"))
+}
+
+/// What a line of the table should have in its second and third column of numbers.
+fn expected(cells: &[Value], column: &str) -> (Option<String>, Option<String>) {
+    let here = |cell: &&Value| cell["column"] == column && cell["protocol"] == "fair";
+    let (santas, others): (Vec<&Value>, Vec<&Value>) = cells
+        .iter()
+        .filter(here)
+        .partition(|cell| cell["row"].as_str().is_some_and(|row| row.starts_with("santa")));
+    let santa = santas.into_iter().find(|cell| cell["row"] == "santa").and_then(figure);
+    let mean = |cell: &&Value| cell["mean"].as_f64();
+    let ranked = others.into_iter().filter(|cell| mean(cell).is_some());
+    let best = ranked.min_by(|a, b| mean(a).unwrap().total_cmp(&mean(b).unwrap()));
+    (santa, best.and_then(figure))
+}
+
+#[test]
+fn the_known_numbers_of_the_first_page_are_those_of_their_cells() {
+    let Some(results) = results() else { return };
+    let page = read(&results.join("README.md"));
+    for (label, table, column) in KNOWN {
+        let stored = read(&results.join(table).join("results.json"));
+        let stored: Value = serde_json::from_str(&stored).unwrap();
+        let (santa, best) = expected(stored["cells"].as_array().unwrap(), column);
+        let line = page.lines().find(|line| line.starts_with(&format!("| {label}")));
+        let line = line.unwrap_or_else(|| panic!("results/README.md has no line of {label}"));
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        assert_eq!(Some(fields[3]), santa.as_deref(), "{label} Santa");
+        let best = best.unwrap_or("not run".into());
+        assert!(
+            fields[4].ends_with(&best),
+            "{label} best of the others: {best}, not {}",
+            fields[4]
+        );
+    }
+}
+
+#[test]
+fn the_best_of_the_others_is_the_least_of_the_finished_rows_under_the_same_rule() {
+    let cell = |row: &str, protocol: &str, mean: Option<f64>| {
+        json!({ "row": row, "column": "x", "protocol": protocol, "mean": mean, "sd": 0.01,
+                "seeds": 3, "diverged": 1 })
+    };
+    let cells = [
+        cell("santa", "fair", Some(2.0)),
+        cell("santa-r", "fair", Some(0.5)),
+        cell("adam", "fair", Some(3.0)),
+        cell("sgd", "fair", Some(2.5)),
+        cell("sgd-m", "fair", None),
+        cell("rmsprop", "authors", Some(1.0)),
+    ];
+    let figure = |mean: &str| Some(format!("{mean} ± 0.010 (2)"));
+    assert_eq!(expected(&cells, "x"), (figure("2.000"), figure("2.500")));
+    assert_eq!(expected(&cells, "y"), (None, None));
 }
 
 #[test]

@@ -28,9 +28,17 @@ pub fn write_all(
     write_json(&folder.join("results.json"), &results)?;
     write(&folder.join("results.csv"), csv(cells).as_bytes())?;
     let mut table = markdown(study, cells);
-    if let Some(earlier) = earlier::markdown(study, ledgers)? {
-        write(&folder.join("earlier.md"), earlier.as_bytes())?;
-        table += "\nRuns with settings that are no longer chosen: [earlier rounds](earlier.md).\n";
+    let page = folder.join("earlier.md");
+    match earlier::markdown(study, ledgers)? {
+        Some(earlier) => {
+            write(&page, earlier.as_bytes())?;
+            table +=
+                "\nRuns with settings that are no longer chosen: [earlier rounds](earlier.md).\n";
+        }
+        // All runs count again: a page of before would say otherwise.
+        None if page.exists() => std::fs::remove_file(&page)
+            .map_err(|e| Failure::system(format!("removing {}: {e}", page.display())))?,
+        None => (),
     }
     write(&folder.join("table.md"), table.as_bytes())?;
     if let Some(trials) = trials::markdown(study, ledgers) {

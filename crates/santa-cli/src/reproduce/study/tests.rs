@@ -275,7 +275,7 @@ fn the_best_of_the_finals_is_chosen_once_all_are_finished_and_stored_runs_make_t
 #[test]
 fn where_runs_stop_by_the_average_its_best_moment_counts_and_of_old_runs_the_end() {
     let folder = tempfile::tempdir().unwrap();
-    let (study, place) = (study(TABLE2), place("fair", "jsb", "sgd"));
+    let (study, place) = (study(TABLE2), place("fair", "piano-midi", "sgd"));
     let mut ledgers = Ledgers::read(folder.path(), &study.places()).unwrap();
     for fields in study.grid(&place) {
         let trial = study.trial(&place, &fields).unwrap().resolve().unwrap();
