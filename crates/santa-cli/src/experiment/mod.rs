@@ -200,9 +200,17 @@ pub enum Model {
         initialiser: Initialiser,
     },
     /// The convolutional network of the paper's text.
-    CnnPaper {},
+    CnnPaper {
+        /// Elements dropped while training.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropout: Option<Dropout>,
+    },
     /// The convolutional network of the authors' code.
-    CnnAuthors {},
+    CnnAuthors {
+        /// Elements dropped while training.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropout: Option<Dropout>,
+    },
     /// Any feed-forward network.
     Network {
         /// Its layers.
@@ -228,9 +236,19 @@ pub struct Dropout {
     /// Of the inputs.
     #[serde(default)]
     pub input: f64,
-    /// Of the hidden units.
+    /// Of what goes into a fully connected layer that is not the first of all.
     #[serde(default)]
     pub hidden: f64,
+}
+
+impl Dropout {
+    /// The network with dropout, if any is asked for.
+    fn of(this: &Option<Self>, network: Architecture) -> Architecture {
+        match this {
+            Some(Dropout { input, hidden }) => network.with_dropout(*input, *hidden),
+            None => network,
+        }
+    }
 }
 
 impl Model {
@@ -242,13 +260,10 @@ impl Model {
                 sizes.extend(hidden);
                 sizes.push(classes);
                 let network = Architecture::dense(&sizes).with_initialiser(*initialiser);
-                Some(match dropout {
-                    Some(Dropout { input, hidden }) => network.with_dropout(*input, *hidden),
-                    None => network,
-                })
+                Some(Dropout::of(dropout, network))
             }
-            Model::CnnPaper {} => Some(Architecture::paper_cnn()),
-            Model::CnnAuthors {} => Some(Architecture::authors_cnn()),
+            Model::CnnPaper { dropout } => Some(Dropout::of(dropout, Architecture::paper_cnn())),
+            Model::CnnAuthors { dropout } => Some(Dropout::of(dropout, Architecture::authors_cnn())),
             Model::Network { architecture } => Some(architecture.clone()),
             Model::Gru { .. } => None,
         }

@@ -18,14 +18,15 @@ fn place(protocol: &str, column: &str, row: &str) -> Place {
     Place { protocol: protocol.into(), column: column.into(), row: row.into() }
 }
 
-/// How Santa's settings on the networks for digits were found.
+/// How Santa's settings were found.
 const SEARCH: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-400.toml"));
 const WIDER: (&str, &str) = ("table1", include_str!("../../../experiments/search-fnn-800.toml"));
 const IMAGES: (&str, &str) = ("table1", include_str!("../../../experiments/search-cnn.toml"));
+const MUSIC: (&str, &str) = ("table2", include_str!("../../../experiments/search-jsb.toml"));
 
 #[test]
 fn every_run_of_every_study_is_an_experiment_that_fits_its_model() {
-    let studies = [TABLE1, TABLE2, ABLATION, SEARCH, WIDER, IMAGES];
+    let studies = [TABLE1, TABLE2, ABLATION, SEARCH, WIDER, IMAGES, MUSIC];
     for (small, named) in studies.iter().flat_map(|s| [(false, s), (true, s)]) {
         let study = study(*named).sized(small);
         for place in study.places() {
