@@ -247,6 +247,7 @@ fn regressions_find_what_made_the_data() {
 
 #[test]
 fn what_cannot_be_sampled_is_named() {
+    const SGHMC: &str = "--set optimizer=sghmc --set optimizer.beta=1";
     let shop = Workshop::new();
     shop.write("table.csv", &table());
     shop.write("holes.csv", "x,y\n1,2\n,3\n");
@@ -281,6 +282,8 @@ fn what_cannot_be_sampled_is_named() {
         ("robust --data table.csv --response y --degrees -1", 2, vec!["degrees", "-1"]),
         ("tiny.toml --set optimizer=sghmc --cycle 10", 2, vec!["no cycles", "cyclical"]),
         ("tiny.toml --set optimizer=adam", 2, vec!["without noise", "sghmc", "optimizer.beta=1"]),
+        (&format!("tiny.toml {SGHMC} --set model.dropout.hidden=0.5"), 2, vec!["dropout", "model"]),
+        (&format!("mnist-cnn {SGHMC} --set model.dropout.hidden=0.5"), 2, vec!["dropout", "model"]),
         (
             "tiny.toml --set optimizer=santa --set optimizer.exploration=always",
             2,

@@ -338,6 +338,18 @@ mod tests {
     }
 
     #[test]
+    fn dropout_stands_before_the_dense_layers_behind_the_first_layer_of_all() {
+        let dropped = |network: Architecture| {
+            let layers = network.with_dropout(0.0, 0.5).layers;
+            let before = layers.windows(2).filter(|pair| pair[0] == Layer::Dropout(0.5));
+            before.map(|pair| pair[1].clone()).collect::<Vec<_>>()
+        };
+        let dense = |units: &[usize]| units.iter().copied().map(Layer::Dense).collect::<Vec<_>>();
+        assert_eq!(dropped(Architecture::dense(&[784, 400, 300, 10])), dense(&[300, 10]));
+        assert_eq!(dropped(Architecture::paper_cnn()), dense(&[200, 200, 10]));
+    }
+
+    #[test]
     fn a_description_survives_toml() {
         let network = Architecture::paper_cnn()
             .with_dropout(0.2, 0.5)

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::train::{Average, ImageModel, Model, MusicModel, classifier, sequence_model};
 use santa::average::Pooling;
 use santa::{Checkpoint, Clip, Real, Stage};
-use santa_nn::Scalar;
+use santa_nn::{Layer, Scalar};
 use santa_posterior::predict::{Predictive, PredictiveState, Scores};
 use santa_posterior::sampler::{Cycles, Member, Recorder, Sampler};
 use std::ops::Range;
@@ -76,9 +76,11 @@ fn refuse(experiment: &Experiment) -> Result<()> {
         return Err(Failure::usage("a clipped gradient is that of another posterior")
             .hint("remove `clip` from the experiment"));
     }
-    if let experiment::Model::Dense { dropout: Some(_), .. } = &experiment.model {
+    // The sizes of the data do not matter here.
+    let layers = experiment.model.architecture(1, 1).map_or(Vec::new(), |network| network.layers);
+    if layers.iter().any(|layer| matches!(layer, Layer::Dropout(_) | Layer::StochasticPool(_))) {
         return Err(Failure::usage("dropout makes the potential another one in every step")
-            .hint("remove `model.dropout`; the posterior needs none"));
+            .hint("remove it from `model`, and stochastic pooling; the posterior needs none"));
     }
     Ok(())
 }
