@@ -263,7 +263,9 @@ impl Model {
                 Some(Dropout::of(dropout, network))
             }
             Model::CnnPaper { dropout } => Some(Dropout::of(dropout, Architecture::paper_cnn())),
-            Model::CnnAuthors { dropout } => Some(Dropout::of(dropout, Architecture::authors_cnn())),
+            Model::CnnAuthors { dropout } => {
+                Some(Dropout::of(dropout, Architecture::authors_cnn()))
+            }
             Model::Network { architecture } => Some(architecture.clone()),
             Model::Gru { .. } => None,
         }
