@@ -10,17 +10,35 @@ use crate::failure::Result;
 /// that is equal, the likelihood.
 type Worth = (f64, f64);
 
-/// The settings of a cell, once every trial is finished.
+/// The settings of a cell, once every trial is finished. Those whose first run diverged give way to the
+/// next best: that happens on training data, so no test data take part in it.
 pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Fields>> {
     if study.protocol(place).tuning.is_none() {
         return Ok(Some(Fields::new()));
     }
+    let Some(preferred) = preferred(study, ledgers, place)? else { return Ok(None) };
+    for fields in &preferred {
+        if !ran_away(study, ledgers, place, fields)? {
+            return Ok(Some(fields.clone()));
+        }
+    }
+    // Where all of them diverged, the best of the trials or the last of the list is shown to diverge.
+    Ok(preferred.into_iter().next().or_else(|| study.grid(place).pop()))
+}
+
+/// Whether the first run with these settings diverged.
+fn ran_away(study: &Study, ledgers: &Ledgers, place: &Place, fields: &Fields) -> Result<bool> {
+    let key = key_of(&study.run(place, fields, *study.seeds(place, None).start())?.resolve()?)?;
+    Ok(ledgers.find(place, Role::Run, &key).is_some_and(|entry| entry.diverged.is_some()))
+}
+
+/// The settings that may be chosen, the best on validation data first, once every trial is finished.
+fn preferred(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Vec<Fields>>> {
     let Some(candidates) = candidates(study, ledgers, place)? else { return Ok(None) };
     let Some(finals) = study.finals(place).filter(|_| candidates.len() > 1) else {
-        // Where all of them diverged, the last of the list is shown to diverge.
-        return Ok(candidates.into_iter().next().or_else(|| study.grid(place).pop()));
+        return Ok(Some(candidates));
     };
-    let mut best: Option<(Worth, Fields)> = None;
+    let mut judged = Vec::new();
     for fields in candidates {
         let mut sum = (0.0, 0.0);
         for seed in &finals.seeds {
@@ -30,11 +48,15 @@ pub fn chosen(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<
             };
             sum = (sum.0 + worth.0, sum.1 + worth.1);
         }
-        if best.as_ref().is_none_or(|(best, _)| sum < *best) {
-            best = Some((sum, fields));
-        }
+        judged.push((sum, fields));
     }
-    Ok(best.map(|(_, fields)| fields))
+    Ok(Some(best_first(judged)))
+}
+
+/// Settings by what they are worth; of those that are equal, the first.
+fn best_first(mut judged: Vec<(Worth, Fields)>) -> Vec<Fields> {
+    judged.sort_by(|((a, x), _), ((b, y), _)| a.total_cmp(b).then(x.total_cmp(y)));
+    judged.into_iter().map(|(_, fields)| fields).collect()
 }
 
 /// The settings that are tried in the finals, once it is known which ones.
@@ -86,9 +108,7 @@ fn ranked(study: &Study, ledgers: &Ledgers, place: &Place) -> Result<Option<Vec<
             Some(_) => (),
         }
     }
-    // Stable: of settings that are equal in both, the first of the list.
-    ranked.sort_by(|((a, x), _), ((b, y), _)| a.total_cmp(b).then(x.total_cmp(y)));
-    Ok(Some(ranked.into_iter().map(|(_, fields)| fields).collect()))
+    Ok(Some(best_first(ranked)))
 }
 
 /// What a trial found, if it is finished; infinite if it diverged.

@@ -118,8 +118,14 @@ fn work(
         let finals = finals(study, &places, options, &lock(ledgers))?;
         make(&finals, options, library, ledgers, console)?;
     }
-    let runs = runs(study, places, options, &lock(ledgers))?;
-    make(&runs, options, library, ledgers, console)
+    // Settings that diverge give way to others, which are then run.
+    loop {
+        let runs = runs(study, places, options, &lock(ledgers))?;
+        if runs.is_empty() {
+            return Ok(());
+        }
+        make(&runs, options, library, ledgers, console)?;
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -298,6 +298,30 @@ fn where_runs_stop_by_the_average_its_best_moment_counts_and_of_old_runs_the_end
 }
 
 #[test]
+fn settings_whose_first_run_diverged_give_way_to_the_next_best() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, place) = (study(TABLE2), place("fair", "musedata", "sgd-m"));
+    let mut ledgers = Ledgers::read(folder.path(), &study.places()).unwrap();
+    let grid = study.grid(&place);
+    for (fields, nll) in grid.iter().zip([7.5, 7.1, 7.3, f64::NAN, f64::NAN, f64::NAN]) {
+        let trial = study.trial(&place, fields).unwrap().resolve().unwrap();
+        ledgers.push(&place, entry(&trial, Role::Trial, nll)).unwrap();
+    }
+    let mut chosen_after = |setting: usize, seed: u64, diverged: Option<&str>| {
+        let run = study.run(&place, &grid[setting], seed).unwrap().resolve().unwrap();
+        let run = Entry { diverged: diverged.map(String::from), ..entry(&run, Role::Run, 7.0) };
+        ledgers.push(&place, run).unwrap();
+        let chosen = chosen(&study, &ledgers, &place).unwrap();
+        grid.iter().position(|fields| Some(fields) == chosen.as_ref()).unwrap()
+    };
+    assert_eq!(chosen_after(1, 2, Some("a NaN")), 1, "a later seed alone");
+    assert_eq!(chosen_after(1, 1, Some("a NaN")), 2);
+    assert_eq!(chosen_after(2, 1, None), 2);
+    assert_eq!(chosen_after(2, 1, Some("a NaN")), 0);
+    assert_eq!(chosen_after(0, 1, Some("a NaN")), 1, "the best, where all diverge");
+}
+
+#[test]
 fn a_run_is_known_by_what_it_computes_and_not_by_its_name() {
     let study = study(TABLE1);
     let place = place("fair", "fnn-400", "sgd");
