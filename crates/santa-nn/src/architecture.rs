@@ -165,11 +165,12 @@ impl Architecture {
     /// every later fully connected one.
     pub fn with_dropout(mut self, input: f64, hidden: f64) -> Self {
         let mut layers = Vec::with_capacity(2 * self.layers.len());
-        if input > 0.0 {
+        // What is no share of elements is refused as a layer, not left out.
+        if input != 0.0 {
             layers.push(Layer::Dropout(input));
         }
         for (i, layer) in self.layers.into_iter().enumerate() {
-            if i > 0 && hidden > 0.0 && matches!(layer, Layer::Dense(_)) {
+            if i > 0 && hidden != 0.0 && matches!(layer, Layer::Dense(_)) {
                 layers.push(Layer::Dropout(hidden));
             }
             layers.push(layer);
@@ -396,6 +397,12 @@ mod tests {
             let network: Architecture = toml::from_str(text).unwrap();
             let message = network.shapes().unwrap_err().to_string();
             assert!(message.contains(words), "{text}: {message}");
+        }
+        for (input, hidden) in
+            [(f64::NAN, 0.0), (-0.1, 0.0), (0.0, f64::NAN), (0.0, -0.1), (0.0, 1.0)]
+        {
+            let network = Architecture::dense(&[3, 4, 2]).with_dropout(input, hidden);
+            assert!(network.shapes().unwrap_err().to_string().contains("dropout"));
         }
         assert!(toml::from_str::<Architecture>("input = [3]\nlayers = [\"gelu\"]").is_err());
         assert!(toml::from_str::<Architecture>("input = [3]\nlayers = []\nwidth = 3").is_err());
