@@ -126,6 +126,21 @@ fn every_optimizer_understands_lr_and_those_with_a_momentum_understand_momentum(
 }
 
 #[test]
+fn a_share_of_a_run_is_one_of_each_of_its_chains() {
+    let steps = |more: &[&str]| {
+        let settings = ["averaging.from=50 %", "averaging.every=1 epochs", "epochs=6"];
+        let all: Vec<&str> = settings.iter().chain(more).copied().collect();
+        let experiment = resolved(&all);
+        (experiment.averaging.unwrap().from, experiment.chain_steps(), experiment.steps())
+    };
+    assert_eq!(steps(&[]), (54, 108, 108));
+    assert_eq!(steps(&["chains=3"]), (18, 36, 108));
+    // Runs of one chain are written, and known to ledgers, as they were before there were several.
+    assert!(!resolved(&[]).to_toml().unwrap().contains("chains"));
+    assert!(resolved(&["chains=2"]).to_toml().unwrap().contains("chains = 2"));
+}
+
+#[test]
 fn durations_are_understood_wherever_steps_are_counted() {
     let text = r#"
 log_every = "0.5 epochs"
@@ -365,6 +380,8 @@ fn what_is_wrong_on_the_command_line_is_refused_by_argument_and_nothing_is_made(
         ("data.set=mnits", "did you mean `mnist`?"),
         ("model.kind=dens", "did you mean `dense`?"),
         ("log_every=0", "at least 1"),
+        ("chains=0", "equal share"),
+        ("chains=3", "it is 3, of 2 epochs"),
         ("optimizer.lr=-1", "positive"),
         ("optimizer.momentum=1.5", "between 0 and 1"),
     ];
@@ -376,6 +393,12 @@ fn what_is_wrong_on_the_command_line_is_refused_by_argument_and_nothing_is_made(
         ("train tiny.toml --set epochs.x=1", "field `epochs`: invalid type"),
         ("train quikstart", "did you mean `quickstart`?"),
         ("train zzz", "`santa presets` lists"),
+        ("train tiny.toml --set chains=2 --set early_stopping.patience=3", "or `chains`"),
+        (
+            "train tiny.toml --set chains=2 --set averaging={from=18,every=1}",
+            "it is step 18 of 18: begin before the end of each chain",
+        ),
+        ("sample tiny.toml --set optimizer=sghmc --set chains=2", "`--chains`"),
         ("train .", "is no run"),
         ("train tiny.toml --threads 0", "--threads 0"),
         ("compare tiny.toml --optimizers adam,adm", "--optimizers adm"),

@@ -84,6 +84,37 @@ fn from_any_step_with_early_stopping_by_the_average() {
 }
 
 #[test]
+fn from_any_step_of_several_chains() {
+    let shop = Workshop::new();
+    // 18 steps for each of two chains, and two predictions of each in the average.
+    let schedule = "--set averaging.from=4 --set averaging.every=6 \
+                    --set optimizer.exploration.steps=6";
+    let args = format!("tiny.toml {EVERY_STEP} {schedule}");
+    let whole = every_cut_ends_the_same(&shop, &format!("{args} --set chains=2"), 5);
+    assert_eq!(
+        (&whole.summary()["steps"], &whole.summary()["averaged"]["count"]),
+        (&36.into(), &4.into())
+    );
+    // Every chain begins to explore anew, and is looked at when it ends.
+    let records = whole.records();
+    let of = |field: &str, value: &str| -> Vec<&serde_json::Value> {
+        records.iter().filter(|record| record[field] == value).collect()
+    };
+    let steps = |records: &[&serde_json::Value]| -> Vec<u64> {
+        records.iter().filter_map(|record| record["step"].as_u64()).collect()
+    };
+    assert_eq!(steps(&of("stage", "exploring")), [5, 20]);
+    let evaluations = of("kind", "evaluation");
+    assert_eq!(steps(&evaluations), [11, 18, 22, 33, 36]);
+
+    // The first chain is the run that has no other; the second is not the same again.
+    shop.santa(&format!("train {args} --set epochs=1 --out alone")).done();
+    let last = shop.run("alone").summary()["last"].clone();
+    assert_eq!(evaluations[1]["last"], last);
+    assert_ne!(evaluations[4]["last"], last);
+}
+
+#[test]
 fn from_any_step_with_dropout_groups_and_a_prior() {
     let shop = Workshop::new();
     let groups = r#"

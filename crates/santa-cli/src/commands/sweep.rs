@@ -75,7 +75,7 @@ fn check(by: By, experiment: &Experiment) -> Result<()> {
     let averaged = matches!(by, By::ErrorAveraged | By::NllAveraged);
     let first =
         experiment.averaging.map(|averaging| averaging.from.saturating_add(averaging.every));
-    if averaged && first.is_none_or(|first| first > experiment.steps()) {
+    if averaged && first.is_none_or(|first| first > experiment.chain_steps()) {
         return Err(Failure::usage("the experiment averages no predictions to choose by")
             .hint("set `averaging.from` and `averaging.every`, or choose `--by error-last`"));
     }

@@ -159,7 +159,18 @@ impl Draft {
         if epochs.checked_mul(steps_per_epoch).is_none_or(|steps| steps > i64::MAX as u64) {
             return Err(self.refuse("epochs", "so many steps cannot be counted"));
         }
-        let clock = Clock { steps_per_epoch, epochs };
+        let chains: u32 = match table.get("chains") {
+            Some(value) => self.read("chains", Some(value.clone()))?,
+            None => 1,
+        };
+        if chains == 0 || !epochs.is_multiple_of(u64::from(chains)) {
+            let text = "each chain has an equal share, of whole epochs";
+            return Err(
+                self.refuse("chains", format!("it is {chains}, of {epochs} epochs: {text}"))
+            );
+        }
+        // A share of the run is one of a chain.
+        let clock = Clock { steps_per_epoch, epochs: epochs / u64::from(chains) };
         fill_in(&mut table, clock);
         if let Some(optimizer) = table.get_mut("optimizer") {
             clock.replace(optimizer);

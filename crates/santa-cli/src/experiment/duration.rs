@@ -1,4 +1,4 @@
-//! Durations: `"30 epochs"`, `"50 %"` of the run, `"500 steps"`, or a plain number of steps.
+//! Durations: `"30 epochs"`, `"50 %"` of the run (of each of its chains), `"500 steps"`, or a plain number of steps.
 
 use toml::Value;
 
@@ -6,6 +6,7 @@ use toml::Value;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     pub steps_per_epoch: u64,
+    /// Of a chain.
     pub epochs: u64,
 }
 

@@ -35,6 +35,11 @@ pub struct Experiment {
     pub seed: u64,
     /// Passes over the training data.
     pub epochs: u64,
+    /// Independent chains, one after the other, with an equal share of the epochs each: everyone begins
+    /// anew, with initial parameters, noise and schedules of its own, and one average takes in the
+    /// predictions of all.
+    #[serde(default = "one_chain", skip_serializing_if = "is_one_chain")]
+    pub chains: u32,
     /// Examples of a minibatch; for music, sequences.
     #[serde(default = "default_batch")]
     pub batch: usize,
@@ -78,6 +83,12 @@ pub struct Experiment {
 
 fn default_seed() -> u64 {
     42
+}
+fn one_chain() -> u32 {
+    1
+}
+fn is_one_chain(chains: &u32) -> bool {
+    *chains == 1
 }
 fn default_batch() -> usize {
     100
@@ -376,6 +387,10 @@ impl Experiment {
     pub fn steps(&self) -> u64 {
         self.epochs * self.steps_per_epoch()
     }
+    /// Steps of each chain.
+    pub fn chain_steps(&self) -> u64 {
+        self.steps() / u64::from(self.chains)
+    }
     /// Epochs made after so many steps.
     pub fn epoch_at(&self, step: u64) -> f64 {
         step as f64 / self.steps_per_epoch() as f64
@@ -443,15 +458,21 @@ impl Experiment {
             variational.check(self)?;
         }
         if let Some(averaging) = self.averaging {
-            if averaging.from >= self.steps() {
-                let text = format!("it is step {} of {}", averaging.from, self.steps());
-                return refuse("averaging.from", text + ": begin before the end of the run");
+            if averaging.from >= self.chain_steps() {
+                let text = format!("it is step {} of {}", averaging.from, self.chain_steps());
+                let end = if self.chains == 1 { "of the run" } else { "of each chain" };
+                return refuse("averaging.from", format!("{text}: begin before the end {end}"));
             }
             if data.set.is_music() && averaging.pooling != Pooling::Probabilities {
                 let text = "it is `log_probabilities`, but of music probabilities alone are averaged; \
                             leave it at `probabilities`";
                 return refuse("averaging.pooling", text.into());
             }
+        }
+        if self.early_stopping.is_some() && self.chains != 1 {
+            let text = "it would end the run before its last chain begins; leave out either it or \
+                        `chains`";
+            return refuse("early_stopping", text.into());
         }
         if self.early_stopping.is_some_and(|rule| rule.patience == 0) {
             let text = "it is 0: put up with at least 1 evaluation that is no better";

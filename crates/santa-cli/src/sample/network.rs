@@ -68,6 +68,11 @@ fn refuse(experiment: &Experiment) -> Result<()> {
         )
         .hint("keep it constant: --set optimizer.beta=1 asks for the posterior"));
     }
+    if experiment.chains != 1 {
+        let text = format!("the experiment has `chains` = {}", experiment.chains);
+        return Err(Failure::usage(text)
+            .hint("say how many with `--chains`, and leave them out of the experiment"));
+    }
     if experiment.variational.is_some() {
         return Err(Failure::usage("Bayes by Backprop has its own posterior")
             .hint("`santa train` fits it; remove the section [variational]"));
@@ -119,13 +124,12 @@ fn sample<F: Scalar>(
     // Every chain has a model of its own, with data of its own.
     let load = || context.data_sets.load(&experiment.data);
     let chains = sampler.chains_in_team(context.team);
-    if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
+    if let experiment::Model::Gru { .. } = &experiment.model {
         let members = members(chains, &mut facts, |chain| {
             let Parts::Music(parts) = load()? else { return Err(changed()) };
             let (train, rest) = parts.take_apart();
             let model = sequence_model::<F>(experiment, train)?;
-            let architecture = model.gru().architecture();
-            let start = architecture.initial(*initialisation, experiment.seed, chain)?.to_vec();
+            let start = model.initial(experiment.seed, chain).to_vec();
             Ok((MusicModel::new(model, rest), start))
         })?;
         return Ok(draw(sampler, members, title, facts, context)?.1);

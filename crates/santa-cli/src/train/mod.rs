@@ -163,25 +163,20 @@ pub fn check(plan: &Plan) -> Result<()> {
 
 fn check_with<F: Scalar>(plan: &Plan) -> Result<()> {
     let target = target::<F>(&plan.experiment).map_err(|e| plan.draft.locate("model", e))?;
-    stepper::<F>(plan, &target).map(|_| ())
+    stepper::<F>(plan, &target, 0).map(|_| ())
 }
 
 /// What an experiment's model will be about, found with a single blank example in the place of all.
 fn target<F: Scalar>(experiment: &Experiment) -> santa::Result<Target> {
-    let layout = if let experiment::Model::Gru { initialisation, .. } = &experiment.model {
+    let layout = if let experiment::Model::Gru { .. } = &experiment.model {
         let rolls = PianoRolls::new(KEYS, vec![0; KEYS], vec![0, 1])?;
-        let model = sequence_model::<F>(experiment, rolls)?;
-        model.gru().architecture().initial::<F>(*initialisation, experiment.seed, 0)?;
-        model.target().layout().clone()
+        sequence_model::<F>(experiment, rolls)?.target().layout().clone()
     } else {
         let blank = || Examples::from_bytes(vec![0; PIXELS], PIXELS, vec![0]);
         let model = classifier::<F>(experiment, blank()?)?;
         if experiment.variational.is_some() {
-            let mu = model.initial(experiment.seed, 0);
             let model = ImageModel::new(model, (None, blank()?));
-            let model = VariationalModel::new(experiment, model)?;
-            model.initial(&mu)?;
-            model.target().layout().clone()
+            VariationalModel::new(experiment, model)?.target().layout().clone()
         } else {
             model.target().layout().clone()
         }
@@ -198,30 +193,21 @@ fn build<F: Scalar + Number>(
     together: &Together<'_>,
 ) -> Result<Ended> {
     let locate = |error| plan.draft.locate("model", error);
-    let seed = plan.experiment.seed;
     match data {
         Parts::Images(data) => {
             let (train, rest) = data.take_apart();
             let model = classifier::<F>(&plan.experiment, train).map_err(locate)?;
-            let theta = model.initial(seed, 0).to_vec();
             let model = ImageModel::new(model, rest);
             if plan.experiment.variational.is_none() {
-                return run(plan, model, theta, resuming, watch, together);
+                return run(plan, model, resuming, watch, together);
             }
             let model = VariationalModel::new(&plan.experiment, model).map_err(locate)?;
-            let theta = model.initial(&theta).map_err(locate)?;
-            run(plan, model, theta, resuming, watch, together)
+            run(plan, model, resuming, watch, together)
         }
         Parts::Music(data) => {
             let (train, rest) = data.take_apart();
-            let initialisation = match &plan.experiment.model {
-                experiment::Model::Gru { initialisation, .. } => *initialisation,
-                _ => Default::default(),
-            };
             let model = sequence_model::<F>(&plan.experiment, train).map_err(locate)?;
-            let architecture = model.gru().architecture();
-            let theta = architecture.initial(initialisation, seed, 0).map_err(locate)?.to_vec();
-            run(plan, MusicModel::new(model, rest), theta, resuming, watch, together)
+            run(plan, MusicModel::new(model, rest), resuming, watch, together)
         }
     }
 }
@@ -246,13 +232,13 @@ pub fn sequence_model<F: Scalar>(
     experiment: &Experiment,
     train: santa_nn::PianoRolls,
 ) -> santa::Result<SequenceModel<F>> {
-    let experiment::Model::Gru { hidden, normalisation, .. } = &experiment.model else {
+    let experiment::Model::Gru { hidden, normalisation, initialisation } = &experiment.model else {
         return Err(misfit());
     };
     let architecture = GruArchitecture { keys: train.keys(), hidden: *hidden };
     let model = SequenceModel::<F>::new(architecture, train, *normalisation, experiment.prior)?;
     let target = grouped(model.target(), &experiment.groups)?;
-    model.with_target(target)
+    model.with_target(target)?.with_initialisation(*initialisation)
 }
 
 fn misfit() -> santa::Error {
@@ -263,10 +249,10 @@ fn grouped(target: &Target, groups: &[Group]) -> santa::Result<Target> {
     groups.iter().try_fold(target.clone(), |target, group| target.with_group(group.clone()))
 }
 
-/// The dynamics of an experiment.
-fn stepper<F: Scalar>(plan: &Plan, target: &Target) -> Result<Stepper<F>> {
+/// The dynamics of a chain of an experiment.
+fn stepper<F: Scalar>(plan: &Plan, target: &Target, chain: u32) -> Result<Stepper<F>> {
     let Experiment { optimizer, seed, clip, on_trouble, .. } = &plan.experiment;
-    Stepper::<F>::new(optimizer.algorithm.clone(), target, *seed, 0)
+    Stepper::<F>::new(optimizer.algorithm.clone(), target, *seed, chain)
         .and_then(|stepper| stepper.with_clip(*clip))
         .and_then(|stepper| stepper.on_trouble(*on_trouble))
         .map_err(|error| plan.draft.locate("optimizer", error))
@@ -275,20 +261,19 @@ fn stepper<F: Scalar>(plan: &Plan, target: &Target) -> Result<Stepper<F>> {
 fn run<F: Scalar + Number, M: Model<F>>(
     plan: &Plan,
     model: M,
-    theta: Vec<F>,
     resuming: bool,
     watch: &mut dyn Watch,
     together: &Together<'_>,
 ) -> Result<Ended> {
     let experiment = &plan.experiment;
-    let parameters = theta.len();
-    let stepper = stepper::<F>(plan, model.target())?;
+    let parameters = model.target().dim();
     let Together { team, summing, timing } = *together;
     let model = Shared::new(model, team, summing)
         .map_err(|error| Failure::from(error).hint("`--ordered N` says how many parts there are"))?
         .stopping_when(interrupt::requested)
         .measuring(timing);
-    let mut trainer = Trainer::new(experiment, model, stepper, theta)?;
+    let dynamics = |target: &Target, chain| stepper::<F>(plan, target, chain);
+    let mut trainer = Trainer::new(experiment, model, dynamics)?;
     let mut folder = RunFolder::of_another(&plan.folder);
     let checkpoint = together.told(|| {
         if !resuming {

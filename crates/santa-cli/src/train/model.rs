@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// A potential whose predictions can be tried on data.
 pub trait Model<F: Scalar>: Potential<F> {
+    /// The parameters that a chain of the run begins with.
+    fn initial(&self, seed: u64, chain: u32) -> Result<Vec<F>>;
     /// Whether there are data of a part.
     fn has(&self, part: Part) -> bool;
     /// How good the predictions of some parameters are.
@@ -185,6 +187,9 @@ impl<F: Scalar> ImageModel<F> {
 }
 
 impl<F: Scalar> Model<F> for ImageModel<F> {
+    fn initial(&self, seed: u64, chain: u32) -> Result<Vec<F>> {
+        Ok(self.model.initial(seed, chain).to_vec())
+    }
     fn has(&self, part: Part) -> bool {
         self.has_data(part)
     }
@@ -250,6 +255,9 @@ impl<F: Scalar> MusicModel<F> {
 }
 
 impl<F: Scalar> Model<F> for MusicModel<F> {
+    fn initial(&self, seed: u64, chain: u32) -> Result<Vec<F>> {
+        Ok(self.model.initial(seed, chain).to_vec())
+    }
     fn has(&self, part: Part) -> bool {
         self.has_data(part)
     }

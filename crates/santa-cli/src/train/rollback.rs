@@ -128,6 +128,9 @@ on_trouble = { roll_back = { every = 4, at_most = 3 } }
     }
 
     impl Model<f32> for Flawed {
+        fn initial(&self, seed: u64, chain: u32) -> Result<Vec<f32>> {
+            self.0.initial(seed, chain)
+        }
         fn has(&self, part: Part) -> bool {
             self.0.has(part)
         }
@@ -163,13 +166,13 @@ on_trouble = { roll_back = { every = 4, at_most = 3 } }
     fn run(experiment: &Experiment, flaws: &'static [u64], folder: &std::path::Path) -> Summary {
         let architecture = Architecture::dense(&[2, 3, 2]);
         let model = Classifier::new(&architecture, examples(10, 0.0), Prior::Flat).unwrap();
-        let theta = model.initial(1, 0).to_vec();
         let rest = (Some(examples(6, 0.2)), examples(8, -0.1));
         let model = Flawed(ImageModel::new(model, rest), 0, flaws);
-        let algorithm = experiment.optimizer.algorithm.clone();
-        let stepper = Stepper::new(algorithm, model.target(), 1, 0).unwrap();
-        let stepper = stepper.on_trouble(experiment.on_trouble).unwrap();
-        let mut trainer = Trainer::new(experiment, model, stepper, theta).unwrap();
+        let dynamics = |target: &Target, chain| {
+            let algorithm = experiment.optimizer.algorithm.clone();
+            Ok(Stepper::new(algorithm, target, 1, chain)?.on_trouble(experiment.on_trouble)?)
+        };
+        let mut trainer = Trainer::new(experiment, model, dynamics).unwrap();
         let mut run = RunFolder::create(folder, experiment).unwrap();
         let mut log = Log { folder: &mut run, events: None };
         let Ended::Done(summary) = trainer.run(&mut log, &mut Silent).unwrap() else {

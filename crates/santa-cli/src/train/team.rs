@@ -178,6 +178,9 @@ fn gathered<F: Scalar + Number, M: Model<F>>(
 }
 
 impl<F: Scalar + Number, M: Model<F>> Model<F> for Shared<F, M, &dyn Team> {
+    fn initial(&self, seed: u64, chain: u32) -> Result<Vec<F>> {
+        self.potential().initial(seed, chain)
+    }
     fn has(&self, part: Part) -> bool {
         self.potential().has(part)
     }

@@ -10,11 +10,11 @@ use super::trial::parts;
 use super::trouble::{Pulse, diverged};
 use super::watch::Watch;
 use crate::args::Part;
-use crate::experiment::Experiment;
+use crate::experiment::{Averaging, Experiment};
 use crate::failure::{Failure, Kind, Result};
 use crate::run::folder::RunFolder;
 use crate::run::record::{Best, Layers, Record, Training, Warning};
-use santa::{Chain, Checkpoint, StepOutcome, Stepper};
+use santa::{Chain, Checkpoint, StepOutcome, Stepper, Target};
 use santa_nn::Scalar;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -25,12 +25,16 @@ use std::time::Instant;
 pub struct Trainer<'a, F: Scalar, M: Model<F>> {
     pub(super) experiment: &'a Experiment,
     pub(super) chain: Chain<F, M>,
+    dynamics: Box<Dynamics<'a, F>>,
     pub(super) averages: Vec<(Part, Average)>,
     pub(super) state: State,
     rollback: Option<Rollback>,
     is_interrupted: Box<dyn Fn() -> bool>,
     started: Instant,
 }
+
+/// Makes the dynamics of a chain, by its number.
+type Dynamics<'a, F> = dyn Fn(&Target, u32) -> Result<Stepper<F>> + 'a;
 
 /// What a run remembers beside its chain and its averages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +43,8 @@ pub(super) struct State {
     /// Sum and number of the losses since the last record.
     loss_sum: f64,
     loss_count: u64,
+    /// Chains that are finished.
+    chains: u32,
     pulse: Pulse,
     pub(super) best: Option<Best>,
     /// The average when it was best on validation data.
@@ -72,9 +78,9 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     pub fn new(
         experiment: &'a Experiment,
         model: M,
-        stepper: Stepper<F>,
-        theta: Vec<F>,
+        dynamics: impl Fn(&Target, u32) -> Result<Stepper<F>> + 'a,
     ) -> Result<Self> {
+        let (stepper, theta) = (dynamics(model.target(), 0)?, model.initial(experiment.seed, 0)?);
         let mut averages = Vec::new();
         if experiment.averaging.is_some() {
             for part in parts(experiment, &model) {
@@ -84,13 +90,39 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let is_interrupted = model.interruption();
         let chain = Chain::new(model, stepper, theta, experiment.data.order, experiment.batch)?;
         let (state, rollback) = (State::default(), Rollback::new(experiment.on_trouble));
-        let started = Instant::now();
-        Ok(Trainer { experiment, chain, averages, state, rollback, is_interrupted, started })
+        let (dynamics, started) = (Box::new(dynamics), Instant::now());
+        Ok(Trainer {
+            experiment,
+            chain,
+            dynamics,
+            averages,
+            state,
+            rollback,
+            is_interrupted,
+            started,
+        })
     }
 
-    /// Steps made.
+    /// Steps made, by all chains.
     pub fn steps(&self) -> u64 {
-        self.chain.steps()
+        self.run_step(self.chain.steps())
+    }
+
+    /// The step of the run that a step of the present chain is.
+    fn run_step(&self, step: u64) -> u64 {
+        u64::from(self.state.chains) * self.experiment.chain_steps() + step
+    }
+
+    /// Puts the chain that comes after those that are finished at its beginning.
+    fn begin_chain(&mut self) -> Result<()> {
+        let (seed, number) = (self.experiment.seed, self.state.chains);
+        let model = self.chain.potential();
+        let theta = model.initial(seed, number)?;
+        let stepper = (self.dynamics)(model.target(), number)?;
+        self.chain.restart(stepper, theta)?;
+        // There is no way back into the chain before.
+        self.rollback = Rollback::new(self.experiment.on_trouble);
+        Ok(())
     }
 
     /// Goes to the newest checkpoint that can be read, and drops the records after it; returns its file.
@@ -103,7 +135,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         while let Some((_, path)) = checkpoints.pop() {
             match self.restore(&path) {
                 Ok(()) => {
-                    rewind(folder, self.chain.steps(), watch)?;
+                    rewind(folder, self.steps(), watch)?;
                     return Ok(Some(path));
                 }
                 // One that is damaged leaves those before it.
@@ -131,7 +163,11 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
 
     /// Goes to a checkpoint.
     pub fn go_to(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let chains = self.state.chains;
         self.recall(checkpoint)?;
+        if self.state.chains != chains {
+            self.begin_chain()?;
+        }
         Ok(self.chain.restore(checkpoint)?)
     }
 
@@ -165,6 +201,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
 
     /// Keeps what is known at a step that the dynamics can be rolled back to.
     fn keep(&mut self, log: &Log<'_>) -> Result<()> {
+        // The dynamics count the steps of their chain.
         let step = self.chain.steps();
         if self.rollback.as_ref().is_none_or(|rollback| !rollback.is_due(step)) {
             return Ok(());
@@ -175,7 +212,8 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         self.rollback.as_mut().map_or(Ok(()), |r| r.keep(step, memory, best, log.folder))
     }
 
-    /// Follows the dynamics back to a step: nothing is left of those after it but a warning.
+    /// Follows the dynamics back to a step of their chain: nothing is left of those after it but a
+    /// warning.
     fn roll_back(
         &mut self,
         failed_at: u64,
@@ -195,6 +233,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         self.recall(&memory)?;
         // Time does not go back.
         self.state.seconds = seconds;
+        let (failed_at, to) = (self.run_step(failed_at), self.run_step(to));
         log.folder.roll_back(&self.checkpoint()?, to)?;
         log.rewind(to, watch)?;
         self.warn(format!("step {failed_at} failed; rolled back to step {to}"), log, watch)
@@ -211,12 +250,18 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     /// Makes all steps that are left.
     pub fn run(&mut self, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<Ended> {
         self.started = Instant::now();
-        watch.begin(self.experiment, self.chain.steps());
+        watch.begin(self.experiment, self.steps());
         let total = self.experiment.steps();
-        while self.chain.steps() < total && !self.stopped_early() {
-            let next = self.next_event().min(total);
+        while self.steps() < total && !self.stopped_early() {
+            if self.chain.steps() == self.experiment.chain_steps() {
+                self.state.chains += 1;
+                // The losses of the chain before say nothing of this one's.
+                self.state.pulse = Pulse::default();
+                self.begin_chain()?;
+            }
+            let next = self.next_event();
             self.walk(next, log, watch)?;
-            let step = self.chain.steps();
+            let step = self.steps();
             if step == next {
                 let happened = self.happen(step, log, watch);
                 happened.map_err(|failure| self.told(failure, log, watch))?;
@@ -233,28 +278,31 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         Ok(Ended::Done(Box::new(summary)))
     }
 
-    /// The next step after which something is due.
+    /// The next step after which something is due; the chain's last one at the latest.
     fn next_event(&self) -> u64 {
-        let step = self.chain.steps();
+        let step = self.steps();
         let after = |from: u64, every: u64| {
             let past = step.saturating_sub(from) / every;
             from + (past + 1) * every
         };
         let Experiment { log_every, evaluation, checkpoints, averaging, .. } = self.experiment;
-        let mut next = after(0, *log_every);
+        let mut next = self.run_step(self.experiment.chain_steps());
+        next = next.min(after(0, *log_every));
         next = next.min(after(0, evaluation.every)).min(after(0, checkpoints.every));
         if let Some(rollback) = &self.rollback {
-            next = next.min(after(0, rollback.every()));
+            next = next.min(after(self.run_step(0), rollback.every()));
         }
-        averaging.map_or(next, |averaging| next.min(after(averaging.from, averaging.every)))
+        let kept = |averaging: &Averaging| after(self.run_step(averaging.from), averaging.every);
+        averaging.as_ref().map_or(next, |averaging| next.min(kept(averaging)))
     }
 
     /// Makes steps until `next`, or until somebody interrupts.
     fn walk(&mut self, next: u64, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
         self.keep(log)?;
+        let before = self.run_step(0);
         let State { loss_sum, loss_count, pulse, .. } = &mut self.state;
         let mut made = self.chain.steps();
-        let steps = next - made;
+        let steps = next - before - made;
         let walked = self.chain.advance_with(steps, |progress| {
             let mut exploded = None;
             // The loss of a step that was not made may be no number, which a checkpoint cannot keep.
@@ -265,7 +313,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 made = progress.step;
             }
             let loss = *loss_sum / (*loss_count).max(1) as f64;
-            watch.step(progress.step, loss, progress.stage, progress.temperature);
+            watch.step(before + progress.step, loss, progress.stage, progress.temperature);
             ControlFlow::Break(match (progress.outcome, exploded) {
                 (StepOutcome::Applied, Some(what)) => Pause::Exploded(what),
                 (StepOutcome::Applied, None) if (self.is_interrupted)() => Pause::Interrupted,
@@ -277,10 +325,9 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         match walked {
             Ok(ControlFlow::Continue(()) | ControlFlow::Break(Pause::Interrupted)) => Ok(()),
             Ok(ControlFlow::Break(Pause::Exploded(what))) => {
-                let step = self.chain.steps();
-                let record = self.training(step)?;
+                let record = self.training()?;
                 log.record(&Record::Training(record))?;
-                Err(self.failed(step, &what, log, watch))
+                Err(self.failed(self.steps(), &what, log, watch))
             }
             Ok(ControlFlow::Break(Pause::Skipped)) => {
                 self.warn("a step with a bad gradient was skipped".into(), log, watch)
@@ -302,7 +349,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
                 match Failure::from(error) {
                     failure if failure.kind == Kind::Numerical => {
                         // The step that failed was not made.
-                        Err(self.failed(self.chain.steps() + 1, &what, log, watch))
+                        Err(self.failed(self.steps() + 1, &what, log, watch))
                     }
                     failure => Err(failure),
                 }
@@ -313,14 +360,14 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     /// A failure between two steps; written down if it is one of numbers.
     fn told(&self, failure: Failure, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
         match failure.kind {
-            Kind::Numerical => self.failed(self.chain.steps(), &failure.message, log, watch),
+            Kind::Numerical => self.failed(self.steps(), &failure.message, log, watch),
             _ => failure,
         }
     }
 
     fn warn(&self, message: String, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
         watch.warn(&message);
-        log.record(&Record::Warning(Warning { step: self.chain.steps(), message }))
+        log.record(&Record::Warning(Warning { step: self.steps(), message }))
     }
 
     fn failed(&self, step: u64, what: &str, log: &mut Log<'_>, watch: &mut dyn Watch) -> Failure {
@@ -329,7 +376,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
         let message = failure.message.clone();
         // The failure is what matters, whether or not it can be written down.
         let _ = log.folder.fail(&failure);
-        let _ = log.record(&Record::Warning(Warning { step: self.chain.steps(), message }));
+        let _ = log.record(&Record::Warning(Warning { step: self.steps(), message }));
         watch.end(None);
         failure
     }
@@ -337,9 +384,9 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     /// Does what is due after a step.
     fn happen(&mut self, step: u64, log: &mut Log<'_>, watch: &mut dyn Watch) -> Result<()> {
         let Experiment { log_every, evaluation, checkpoints, averaging, .. } = self.experiment;
-        let last = step == self.experiment.steps();
+        let last = self.chain.steps() == self.experiment.chain_steps();
         if let Some(averaging) = averaging {
-            let since = step.saturating_sub(averaging.from);
+            let since = self.chain.steps().saturating_sub(averaging.from);
             if since > 0 && since.is_multiple_of(averaging.every) {
                 let (theta, model) = self.chain.theta_and_potential();
                 for (part, average) in &mut self.averages {
@@ -348,7 +395,7 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
             }
         }
         if step.is_multiple_of(*log_every) || last {
-            let record = self.training(step)?;
+            let record = self.training()?;
             log.record(&Record::Training(record))?;
         }
         if step.is_multiple_of(evaluation.every) || last {
@@ -375,20 +422,21 @@ impl<'a, F: Scalar, M: Model<F>> Trainer<'a, F, M> {
     fn save(&self, log: &mut Log<'_>) -> Result<()> {
         log.flush()?;
         let keep = self.experiment.checkpoints.keep;
-        log.folder.save(&self.checkpoint()?, self.chain.steps(), keep)
+        log.folder.save(&self.checkpoint()?, self.steps(), keep)
     }
 
-    fn training(&mut self, step: u64) -> Result<Training> {
+    fn training(&mut self) -> Result<Training> {
         let State { loss_sum, loss_count, .. } = &mut self.state;
         let loss = *loss_sum / (*loss_count).max(1) as f64;
         (*loss_sum, *loss_count) = (0.0, 0);
         let algorithm = self.chain.stepper().algorithm();
+        let (step, of_chain) = (self.steps(), self.chain.steps());
         Ok(Training {
             step,
             epoch: self.experiment.epoch_at(step),
             loss,
-            temperature: 1.0 / algorithm.beta(step)?,
-            stage: algorithm.stage(step)?,
+            temperature: 1.0 / algorithm.beta(of_chain)?,
+            stage: algorithm.stage(of_chain)?,
             seconds: self.seconds(),
         })
     }

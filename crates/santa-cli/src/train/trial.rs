@@ -27,7 +27,7 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
             let model = self.chain.potential();
             *slot(scores, *part) = Some(model.score_average(average, *part, pooling)?);
         }
-        let step = self.chain.steps();
+        let step = self.steps();
         let (epoch, seconds) = (self.experiment.epoch_at(step), self.seconds());
         Ok(Evaluation { step, epoch, last, averaged, seconds })
     }

@@ -27,12 +27,10 @@ impl<F: Scalar> VariationalModel<F> {
         let model = Variational::new(classifier, settings.prior, settings.kl_weight)?;
         let target = grouped(model.target(), &experiment.groups)?;
         let model = model.with_target(target)?;
+        // What no chain can begin with is refused here, whatever its means.
+        let means = vec![F::ZERO; model.target().dim() / 2];
+        model.initial(&means, settings.rho)?;
         Ok(VariationalModel { model, settings, seed: experiment.seed })
-    }
-
-    /// Initial parameters, around those of the classifier.
-    pub fn initial(&self, mu: &[F]) -> santa::Result<Vec<F>> {
-        Ok(self.model.initial(mu, self.settings.rho)?.to_vec())
     }
 }
 
@@ -63,6 +61,11 @@ impl<F: Scalar> Potential<F> for VariationalModel<F> {
 }
 
 impl<F: Scalar> Model<F> for VariationalModel<F> {
+    /// Around those of the classifier.
+    fn initial(&self, seed: u64, chain: u32) -> Result<Vec<F>> {
+        let mu = self.model.inner().initial(seed, chain)?;
+        Ok(self.model.initial(&mu, self.settings.rho)?.to_vec())
+    }
     fn has(&self, part: Part) -> bool {
         self.model.inner().has(part)
     }
@@ -115,10 +118,10 @@ mod tests {
         let experiment = Draft::parse("one", &text).unwrap().resolve().unwrap();
         let example = || Examples::from_bytes(vec![255; PIXELS], PIXELS, vec![0]).unwrap();
         let classifier = classifier(&experiment, example()).unwrap();
-        let mu = classifier.initial(experiment.seed, 0).to_vec();
         let model = ImageModel::new(classifier, (None, example()));
+        let mu = model.initial(experiment.seed, 0).unwrap();
         let model = VariationalModel::new(&experiment, model).unwrap();
-        let theta = model.initial(&mu).unwrap();
+        let theta = model.initial(experiment.seed, 0).unwrap();
         (model, theta, mu)
     }
 

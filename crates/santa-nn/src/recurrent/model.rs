@@ -40,6 +40,7 @@ pub struct SequenceModel<F: Scalar> {
     gru: Gru<F>,
     rolls: PianoRolls,
     normalisation: Normalisation,
+    initialisation: GruInitialisation,
     target: Target,
 }
 
@@ -55,7 +56,8 @@ impl<F: Scalar> SequenceModel<F> {
         gru.check_rolls(&rolls)?;
         let n = DataSize::new(rolls.len() as u64)?;
         let target = Target::new(gru.layout().clone(), n, prior)?;
-        Ok(SequenceModel { gru, rolls, normalisation, target })
+        let initialisation = GruInitialisation::default();
+        Ok(SequenceModel { gru, rolls, normalisation, initialisation, target })
     }
 
     /// The same model with other groups, priors or learning rates on a target of the same layout and
@@ -63,6 +65,13 @@ impl<F: Scalar> SequenceModel<F> {
     pub fn with_target(mut self, target: Target) -> Result<Self> {
         check_replacement(&self.target, &target)?;
         self.target = target;
+        Ok(self)
+    }
+
+    /// The same model with other initial values than the authors'. What cannot be drawn is refused.
+    pub fn with_initialisation(mut self, initialisation: GruInitialisation) -> Result<Self> {
+        self.gru.architecture().initial::<F>(initialisation, 0, 0)?;
+        self.initialisation = initialisation;
         Ok(self)
     }
 
@@ -78,10 +87,10 @@ impl<F: Scalar> SequenceModel<F> {
     pub fn normalisation(&self) -> Normalisation {
         self.normalisation
     }
-    /// Initial parameters as the authors have them; see [`GruArchitecture::initial`] for others.
+    /// Initial parameters, as the authors have them or as [`SequenceModel::with_initialisation`] says.
     pub fn initial(&self, seed: u64, chain: u32) -> Buffer<F> {
-        let initial = self.gru.architecture().initial(GruInitialisation::default(), seed, chain);
-        initial.expect("the sizes were accepted when the network was built")
+        let initial = self.gru.architecture().initial(self.initialisation, seed, chain);
+        initial.expect("they were drawn when the model was built")
     }
 
     /// The negative log-likelihood of other sequences.

@@ -8,7 +8,7 @@ use crate::health::OnTrouble;
 use crate::minibatch::{Minibatches, Sampling};
 use crate::potential::{Batch, Potential};
 use crate::real::Real;
-use crate::target::DataSize;
+use crate::target::{DataSize, Target};
 use crate::thermometer::Thermometer;
 use std::ops::ControlFlow;
 
@@ -88,13 +88,7 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
         minibatches: Minibatches,
     ) -> Result<Self> {
         let target = potential.target();
-        if target != stepper.target() {
-            return Err(Error::Structure(
-                "the stepper was built for another target than the potential's; \
-                 hand `potential.target()` to its `init`"
-                    .into(),
-            ));
-        }
+        check_start(target, &stepper, &theta0)?;
         if minibatches.data_size() != target.data_size() {
             return Err(Error::setting(
                 "minibatches.data_size",
@@ -102,15 +96,44 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
                 format!("the potential has N = {}", target.data_size().get()),
             ));
         }
-        let layout = target.layout();
-        layout.check_len("theta", theta0.len())?;
-        if let Some(i) = theta0.iter().position(|x| !x.is_finite()) {
-            return Err(Error::setting(format!("theta0[{i}]"), theta0[i], "it must be finite"));
-        }
         let gradient = zeros(theta0.len());
         let mut theta = zeros(theta0.len());
         theta.copy_from_slice(&theta0);
         Ok(Chain { potential, stepper, theta, gradient, minibatches, last_loss: None })
+    }
+
+    /// Begins another chain on the same potential: other dynamics, from step 0 and other parameters,
+    /// with batches that the seed and the chain of `stepper` choose, as [`Chain::new`] makes them. What
+    /// does not fit is refused, and the chain goes on as it was.
+    ///
+    /// Some chains one after the other explore more of a posterior than a long one does: each has
+    /// starting values of its own.
+    ///
+    /// ```
+    /// use santa::potential::analytic::DoubleWell;
+    /// use santa::{Chain, Potential, Sampling, Santa, StepSize, Stepper};
+    ///
+    /// let well = DoubleWell::new(1)?;
+    /// let santa = Santa::sampler(StepSize::paper(0.01, 1.0), 100);
+    /// let stepper = |chain| Stepper::new(santa.clone(), DoubleWell::new(1)?.target(), 7, chain);
+    /// let mut chain = Chain::new(well, stepper(0)?, vec![2.0f64], Sampling::Full, 1)?;
+    /// chain.advance(300)?;
+    /// chain.restart(stepper(1)?, vec![-3.0])?;
+    /// assert_eq!((chain.steps(), chain.theta()), (0, &[-3.0][..]));
+    /// # Ok::<(), santa::Error>(())
+    /// ```
+    pub fn restart(&mut self, stepper: Stepper<F>, theta0: Vec<F>) -> Result<()> {
+        let target = self.potential.target();
+        check_start(target, &stepper, &theta0)?;
+        let (batch_size, sampling) = (self.minibatches.batch_size(), self.minibatches.sampling());
+        let (seed, chain) = (stepper.seed(), stepper.chain());
+        let n = target.data_size();
+        self.minibatches = Minibatches::new(n, batch_size, sampling, seed, chain)?;
+        self.stepper = stepper;
+        self.theta.copy_from_slice(&theta0);
+        self.gradient.fill(F::ZERO);
+        self.last_loss = None;
+        Ok(())
     }
 
     /// Makes `steps` steps.
@@ -285,6 +308,22 @@ impl<F: Real, P: Potential<F>> Chain<F, P> {
     }
 }
 
+/// Refuses dynamics and parameters that are not those of a target.
+fn check_start<F: Real>(target: &Target, stepper: &Stepper<F>, theta0: &[F]) -> Result<()> {
+    if target != stepper.target() {
+        return Err(Error::Structure(
+            "the stepper was built for another target than the potential's; \
+             hand `potential.target()` to its `init`"
+                .into(),
+        ));
+    }
+    target.layout().check_len("theta", theta0.len())?;
+    match theta0.iter().position(|x| !x.is_finite()) {
+        Some(i) => Err(Error::setting(format!("theta0[{i}]"), theta0[i], "it must be finite")),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,7 +332,6 @@ mod tests {
     use crate::potential::ControlVariate;
     use crate::potential::analytic::{Gaussian, LinearRegression};
     use crate::stats::Moments;
-    use crate::target::Target;
     use crate::units::Rate;
 
     const N: usize = 100;
@@ -364,6 +402,34 @@ mod tests {
         assert!(score(1.0 / (1.0 - eta / 2.0)).abs() < 5.0, "{}", moments.variance());
         // Negative control: without the discretisation's error it would be 1.
         assert!(score(1.0).abs() > 5.0);
+    }
+
+    #[test]
+    fn a_chain_that_began_anew_is_one_of_its_own() {
+        let mut long = chain(model(), 0);
+        long.advance(13).unwrap();
+        let target = model().target().clone();
+        let stepper =
+            |target: &Target| Stepper::new(Sgld::new(Rate::eta(1e-3)), target, 5, 1).unwrap();
+        // What does not fit changes nothing.
+        let other = Target::density(DIM).unwrap();
+        assert!(long.restart(stepper(&other), vec![0.0; DIM]).is_err());
+        assert!(long.restart(stepper(&target), vec![0.0; DIM + 1]).is_err());
+        assert!(long.restart(stepper(&target), vec![f64::NAN; DIM]).is_err());
+        assert_eq!(long.steps(), 13);
+
+        long.restart(stepper(&target), vec![0.0; DIM]).unwrap();
+        assert_eq!((long.steps(), long.last_loss()), (0, None));
+        assert_eq!(long.gradient(), [0.0; DIM]);
+        let mut own = chain(model(), 1);
+        long.advance(25).unwrap();
+        own.advance(25).unwrap();
+        assert_eq!(long.theta(), own.theta());
+        assert_eq!(long.minibatches().position(), 25);
+        // Negative control: another chain has other noise and other batches.
+        let mut first = chain(model(), 0);
+        first.advance(25).unwrap();
+        assert_ne!(long.theta(), first.theta());
     }
 
     #[test]
