@@ -35,7 +35,7 @@ pub struct Experiment {
     pub seed: u64,
     /// Passes over the training data.
     pub epochs: u64,
-    /// Independent chains, one after the other, with an equal share of the epochs each: everyone begins
+    /// Independent chains, one after the other, with an equal share of the epochs: each begins
     /// anew, with initial parameters, noise and schedules of its own, and one average takes in the
     /// predictions of all.
     #[serde(default = "one_chain", skip_serializing_if = "is_one_chain")]
