@@ -97,6 +97,14 @@ fn diverged_runs_are_named_with_place_and_reason() {
 }
 
 #[test]
+fn the_page_says_how_many_chains_a_run_has() {
+    let mut run = FakeRun::new("santa", 1).stored();
+    assert!(!page(std::slice::from_ref(&run)).contains("chains"));
+    run.experiment.insert("chains".into(), 4.into());
+    assert!(page(&[run]).contains("20 epochs, 4 chains, seed 1."));
+}
+
+#[test]
 fn a_folder_given_twice_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let run = FakeRun::new("adam", 1).write(folder.path());

@@ -157,6 +157,8 @@ fn lead(experiment: &Experiment<'_>) -> String {
     parts.extend(
         of("epochs").map(|n| if n == "1" { "1 epoch".into() } else { format!("{n} epochs") }),
     );
+    // Runs of one chain do not say so.
+    parts.extend(of("chains").map(|n| format!("{n} chains")));
     let seeds: BTreeSet<i64> = experiment.groups.iter().flat_map(Group::seeds).collect();
     let listed: Vec<String> = seeds.iter().map(i64::to_string).collect();
     match (seeds.first(), seeds.last()) {
