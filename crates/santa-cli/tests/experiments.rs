@@ -234,6 +234,9 @@ fn bayes_by_backprop_learns_and_draws_the_weights_of_an_average() {
     // Means and scales of 784-8-10.
     assert_eq!(summary["parameters"], 2 * (785 * 8 + 9 * 10));
     assert!(summary["calibration_averaged"].is_object());
+    let (wrong, error) = (&summary["wrong_averaged"], &summary["averaged"]["test"]["error"]);
+    // Of the 2,000 built-in test digits.
+    assert_eq!(wrong.as_array().unwrap().len() as f64 / 2_000.0, error.as_f64().unwrap());
     let records = shop.run("wide").records();
     let layers = records.iter().find(|record| record["kind"] == "layers").unwrap();
     let names: Vec<_> =

@@ -277,26 +277,41 @@ impl PredictionAverage {
         })
     }
 
-    /// The share of inputs whose likeliest class is not their label; the first of equals counts.
-    pub fn error<L: Copy + TryInto<usize>>(&self, labels: &[L], pooling: Pooling) -> Result<f64> {
-        let wrong = |row: &[f64], label: usize| {
+    /// The inputs whose likeliest class is not their label, by their places; the first of equals counts.
+    pub fn wrong<L: Copy + TryInto<usize>>(
+        &self,
+        labels: &[L],
+        pooling: Pooling,
+    ) -> Result<Vec<usize>> {
+        let mut wrong = Vec::new();
+        self.for_each_input(labels, pooling, |i, row, label| {
             let best = (1..row.len()).fold(0, |best, k| if row[k] > row[best] { k } else { best });
-            f64::from(u8::from(best != label))
-        };
-        self.mean_over_inputs(labels, pooling, wrong)
+            wrong.extend((best != label).then_some(i));
+        })?;
+        Ok(wrong)
+    }
+
+    /// The share of inputs that are [wrong](PredictionAverage::wrong).
+    pub fn error<L: Copy + TryInto<usize>>(&self, labels: &[L], pooling: Pooling) -> Result<f64> {
+        Ok(self.wrong(labels, pooling)?.len() as f64 / self.rows as f64)
     }
 
     /// The mean of minus the logarithm of the label's probability.
     pub fn nll<L: Copy + TryInto<usize>>(&self, labels: &[L], pooling: Pooling) -> Result<f64> {
-        self.mean_over_inputs(labels, pooling, |row, label| -row[label].ln().max(LOG_FLOOR))
+        let mut sum = 0.0;
+        self.for_each_input(labels, pooling, |_, row, label| {
+            sum -= row[label].ln().max(LOG_FLOOR);
+        })?;
+        Ok(sum / self.rows as f64)
     }
 
-    fn mean_over_inputs<L: Copy + TryInto<usize>>(
+    /// Calls with the place of an input, its pooled prediction and its label.
+    fn for_each_input<L: Copy + TryInto<usize>>(
         &self,
         labels: &[L],
         pooling: Pooling,
-        of: impl Fn(&[f64], usize) -> f64,
-    ) -> Result<f64> {
+        mut call: impl FnMut(usize, &[f64], usize),
+    ) -> Result<()> {
         if labels.len() != self.rows {
             let text = format!("there are {} labels for {} inputs", labels.len(), self.rows);
             return Err(Error::Structure(text));
@@ -304,15 +319,14 @@ impl PredictionAverage {
         let Some(pooled) = self.probabilities(pooling) else {
             return Err(Error::Structure("the average holds no prediction yet; push one".into()));
         };
-        let mut sum = 0.0;
         for (i, (row, label)) in pooled.chunks_exact(self.classes).zip(labels).enumerate() {
             let label: Option<usize> = (*label).try_into().ok().filter(|k| *k < self.classes);
             let label = label.ok_or_else(|| {
                 Error::Structure(format!("label {i} is not among the {} classes", self.classes))
             })?;
-            sum += of(row, label);
+            call(i, row, label);
         }
-        Ok(sum / self.rows as f64)
+        Ok(())
     }
 
     /// Classes that it is an average over.
@@ -449,6 +463,7 @@ mod tests {
         }
         assert_eq!(average.error(&[0u8, 1], Pooling::Probabilities).unwrap(), 0.0);
         assert_eq!(average.error(&[1u32, 1], Pooling::LogProbabilities).unwrap(), 0.5);
+        assert_eq!(average.wrong(&[1u32, 1], Pooling::LogProbabilities).unwrap(), [0]);
         let nll = average.nll(&[0usize, 1], Pooling::Probabilities).unwrap();
         assert!((nll + 0.5 * (arithmetic[0].ln() + arithmetic[3].ln())).abs() < 1e-15);
     }

@@ -236,7 +236,14 @@ pub struct Summary {
     /// Of the averaged prediction; classifiers alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration_averaged: Option<Calibration>,
+    /// Test examples that the averaged prediction takes for something else, by their places in the test
+    /// set; classifiers alone, and unless they are more than [`MOST_WRONG`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong_averaged: Option<Vec<u32>>,
 }
+
+/// Wrong examples are listed up to this number.
+pub const MOST_WRONG: usize = 1_000;
 
 /// `run.json`: what made the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! Trying what a run has learnt: on data, against the best so far, and at its end.
 
+use super::average::Average;
 use super::log::Log;
 use super::model::Model;
 use super::trainer::{Trainer, name};
@@ -7,7 +8,9 @@ use super::trouble::hopeless;
 use crate::args::Part;
 use crate::experiment::{BestBy, Experiment, Judged};
 use crate::failure::{Failure, Kind, Result};
-use crate::run::record::{Averaged, Best, Calibration, Evaluation, Score, Scores, Status, Summary};
+use crate::run::record::{
+    Averaged, Best, Calibration, Evaluation, MOST_WRONG, Score, Scores, Status, Summary,
+};
 use santa::average::Pooling;
 use santa_nn::Scalar;
 
@@ -116,6 +119,7 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
             best_averaged: self.state.best_averaged,
             calibration_last: calibrations.0,
             calibration_averaged: calibrations.1,
+            wrong_averaged: self.wrong_averaged()?,
         })
     }
 
@@ -133,6 +137,14 @@ impl<F: Scalar, M: Model<F>> Trainer<'_, F, M> {
         let average = averages.find(|(part, a)| *part == Part::Test && a.count() > 0);
         let average = average.and_then(|(part, a)| model.calibration(a, *part, pooling));
         Ok((last, average))
+    }
+    /// The test examples that the average gets wrong, if there are few.
+    fn wrong_averaged(&self) -> Result<Option<Vec<u32>>> {
+        let average = self.averages.iter().find(|(part, a)| *part == Part::Test && a.count() > 0);
+        let Some((_, Average::Classes(average))) = average else { return Ok(None) };
+        let Some(labels) = self.chain.potential().labels(Part::Test)? else { return Ok(None) };
+        let wrong = average.wrong(&labels, self.pooling())?;
+        Ok((wrong.len() <= MOST_WRONG).then(|| wrong.into_iter().map(|i| i as u32).collect()))
     }
 }
 

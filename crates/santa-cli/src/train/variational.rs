@@ -93,6 +93,9 @@ impl<F: Scalar> Model<F> for VariationalModel<F> {
         let weights = self.model.draw(theta, self.seed, 0, step)?.to_vec();
         self.model.inner_mut().add(&weights, part, average)
     }
+    fn labels(&self, part: Part) -> Result<Option<Vec<usize>>> {
+        self.model.inner().labels(part)
+    }
     fn score_average(&self, average: &Average, part: Part, pooling: Pooling) -> Result<Score> {
         self.model.inner().score_average(average, part, pooling)
     }

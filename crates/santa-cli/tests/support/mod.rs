@@ -256,6 +256,7 @@ impl FakeRun {
                 .averaged
                 .filter(|_| !self.music)
                 .map(|_| self.calibration(0.015)),
+            wrong_averaged: None,
         }
     }
 

@@ -53,6 +53,9 @@ pub struct Entry {
     /// How it learnt; of runs that count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<Curve>,
+    /// Test examples that the averaged prediction gets wrong, by their places; of runs that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<Vec<u32>>,
     /// Version of `santa`.
     pub version: String,
     /// On what.
@@ -102,6 +105,7 @@ impl Entry {
             diverged,
             momentum: momentum(&records),
             curve: (role == Role::Run).then(|| Curve::of(&records)),
+            wrong: summary.and_then(|s| s.wrong_averaged.clone()).filter(|_| role == Role::Run),
             version: env!("CARGO_PKG_VERSION").into(),
             machine: machine(),
         })

@@ -9,6 +9,7 @@ mod curves;
 mod drafts;
 mod earlier;
 mod ledger;
+mod mistakes;
 mod page;
 mod runs;
 mod schema;

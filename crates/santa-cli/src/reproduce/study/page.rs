@@ -4,6 +4,7 @@ use super::cells::{Cell, finished};
 use super::curves::{self, Family};
 use super::earlier;
 use super::ledger::Ledgers;
+use super::mistakes;
 use super::schema::{Place, Prediction, Protocol, Quantity, Study};
 use super::trials;
 use crate::commands::table::Table;
@@ -27,7 +28,7 @@ pub fn write_all(
     let results = json!({ "made_by": provenance(), "title": study.title, "cells": cells });
     write_json(&folder.join("results.json"), &results)?;
     write(&folder.join("results.csv"), csv(cells).as_bytes())?;
-    let mut table = markdown(study, cells);
+    let mut table = markdown(study, ledgers, cells)?;
     let page = folder.join("earlier.md");
     match earlier::markdown(study, ledgers)? {
         Some(earlier) => {
@@ -90,7 +91,7 @@ pub fn summary(study: &Study, cells: &[Cell]) -> String {
     study.protocols.iter().map(one).collect::<Vec<_>>().join("\n").trim_end().into()
 }
 
-fn markdown(study: &Study, cells: &[Cell]) -> String {
+fn markdown(study: &Study, ledgers: &Ledgers, cells: &[Cell]) -> Result<String> {
     let mut text = format!("# {}\n", study.title);
     if study.is_quick() {
         text += "\n**The small version: these numbers mean nothing.**\n";
@@ -118,6 +119,9 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
             if !here.is_empty() {
                 text += &format!("\n### {}, {name}\n\n", settings.label);
                 text += &details(study, &here, protocol.shows).markdown();
+                if let Some(mistakes) = mistakes::markdown(study, ledgers, column, name)? {
+                    text += &format!("\n{mistakes}");
+                }
                 if here.iter().any(|cell| cell.seeds > cell.diverged) {
                     text += &format!("\n![Learning curves](curves-{column}-{name}.svg)\n");
                 }
@@ -128,7 +132,7 @@ fn markdown(study: &Study, cells: &[Cell]) -> String {
             text += &format!("\nChosen on validation data ([all trials](trials.md)):\n\n{chosen}");
         }
     }
-    text
+    Ok(text)
 }
 
 /// Rows by columns: the paper's number, and the prediction that the protocol is about.

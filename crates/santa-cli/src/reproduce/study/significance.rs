@@ -1,4 +1,4 @@
-//! A paired test: do two methods differ, seed by seed, by more than chance?
+//! Paired tests: do two methods differ, seed by seed or example by example, by more than chance?
 
 /// Two-sided p-value of Student's t-test on differences; none for fewer than two of them, or if all
 /// are the same.
@@ -9,6 +9,20 @@ pub fn paired(differences: &[f64]) -> Option<f64> {
         return None;
     }
     Some(two_sided(moments.mean() / error, differences.len() - 1))
+}
+
+/// Two-sided p-value of the sign test: the chance that of `a + b` fair coins as few or fewer than the
+/// smaller number fall on one side, or on the other. One where there are none.
+pub fn sign_test(a: usize, b: usize) -> f64 {
+    let n = a + b;
+    // The logarithm of a share of all outcomes, which may be too small for a number.
+    let mut ln_share = -(n as f64) * std::f64::consts::LN_2;
+    let mut tail = 0.0;
+    for k in 0..=a.min(b) {
+        tail += ln_share.exp();
+        ln_share += ((n - k) as f64 / (k + 1) as f64).ln();
+    }
+    (2.0 * tail).min(1.0)
 }
 
 /// The probability that Student's t with `freedom` degrees of freedom is beyond $\pm t$. With
@@ -44,6 +58,17 @@ mod tests {
         }
         assert!((two_sided(63.657, 1) - 0.01).abs() < 1e-5);
         assert_eq!(two_sided(0.0, 4), 1.0);
+    }
+
+    #[test]
+    fn coins_that_fall_as_they_should_are_no_evidence() {
+        // By hand: 2 (1 + 10) / 2^10.
+        assert!((sign_test(9, 1) - 22.0 / 1024.0).abs() < 1e-12);
+        assert!((sign_test(0, 6) - 2.0 / 64.0).abs() < 1e-12);
+        assert_eq!((sign_test(5, 5), sign_test(0, 0)), (1.0, 1.0));
+        assert!((sign_test(4, 5) - 1.0).abs() < 1e-12);
+        // Beyond the range in which shares can be counted one by one.
+        assert!((sign_test(1_000, 1_100) - 0.0307).abs() < 1e-3);
     }
 
     #[test]

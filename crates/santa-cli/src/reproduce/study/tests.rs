@@ -205,6 +205,7 @@ fn entry(experiment: &Experiment, role: Role, error: f64) -> Entry {
         diverged: None,
         momentum: None,
         curve: None,
+        wrong: None,
         version: "0".into(),
         machine: machine(),
     }
