@@ -79,7 +79,7 @@ pub fn markdown(
 }
 
 fn section(rows: &[(&str, &str, Mistakes)]) -> Option<String> {
-    let santa = rows.iter().find(|(name, ..)| *name == SANTA).map(|(.., mistakes)| mistakes)?;
+    let (_, name, santa) = rows.iter().find(|(name, ..)| *name == SANTA)?;
     let compared: Vec<_> = rows
         .iter()
         .filter(|(name, ..)| *name != SANTA)
@@ -89,6 +89,11 @@ fn section(rows: &[(&str, &str, Mistakes)]) -> Option<String> {
         return None;
     }
     let mut table = Table::new(["", "seeds", "wrong", "also wrong for Santa", "p by examples"]);
+    // Santa against itself: all of its seeds.
+    if let Some(Comparison { seeds, own, .. }) = santa.compare(santa) {
+        let none = || "-".to_string();
+        table.row([name.to_string(), seeds.to_string(), format!("{own:.1}"), none(), none()]);
+    }
     for (label, Comparison { seeds, own, common, p }) in &compared {
         let p = if *p < 1e-3 { "<0.001".into() } else { format!("{p:.3}") };
         table.row([
@@ -149,6 +154,7 @@ mod tests {
         let rows = [("santa", "Santa", santa), ("adam", "Adam", adam), ("sgd", "SGD", sgd)];
         let text = section(&rows).unwrap();
         assert!(text.contains("1 examples are wrong in all 3 runs"), "{text}");
+        assert!(text.contains("| Santa | 1 | 3.0 | - | - |"), "{text}");
         assert!(text.contains("| Adam | 1 | 2.0 | 2.0 | 1.000 |"), "{text}");
         // One without a seed in common has no line.
         assert!(!text.contains("| SGD"), "{text}");
