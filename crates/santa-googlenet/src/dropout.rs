@@ -26,12 +26,10 @@ impl Dropout {
         let below = (share * 2f64.powi(32)) as u32;
         let kept = (1.0 / (1.0 - share)) as f32;
         let mut mask = Vec::with_capacity(samples * units);
+        let mut words = vec![0; units];
         for sample in 0..samples {
-            let step = self.first + sample as u64;
-            mask.extend((0..units).map(|unit| {
-                let words = self.stream.words(step, self.layer, (unit / 4) as u32);
-                if words[unit % 4] < below { 0.0 } else { kept }
-            }));
+            self.stream.fill_words(self.first + sample as u64, self.layer, 0, &mut words);
+            mask.extend(words.iter().map(|word| if *word < below { 0.0 } else { kept }));
         }
         let mask = Tensor::from_data(TensorData::new(mask, shape), &input.device());
         input * mask

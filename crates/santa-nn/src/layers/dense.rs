@@ -21,8 +21,8 @@ const LANES: usize = 16;
 pub(crate) struct Dense {
     inputs: usize,
     outputs: usize,
-    /// The first layer sees data, which may be mostly zeros, and has no use for the derivatives by
-    /// its input.
+    /// The first layer with parameters sees data, which may be mostly zeros, and has no use for the
+    /// derivatives by its input.
     first: bool,
 }
 

@@ -1,12 +1,10 @@
 //! Dropout.
 
 use super::{Layer, Pass, Sizes};
-use crate::kernels::Scalar;
-use pulp::{Arch, Simd, WithSimd};
-use santa::noise::Stream;
+use crate::kernels::{Scalar, vectorised};
 
-/// Random words of a draw, one for an element.
-const WORDS: usize = 4;
+/// Elements whose random words are drawn at a time; they stay in the first-level cache.
+const CHUNK: usize = 256;
 
 /// Sets elements to zero with probability `rate` while training and scales the others by
 /// `1 / (1 - rate)`, so that prediction changes nothing.
@@ -46,17 +44,27 @@ impl<F: Scalar> Layer<F> for Dropout {
             output.copy_from_slice(input);
             return;
         }
-        Arch::new().dispatch(Mask {
-            stream: pass.stream,
-            step: pass.step,
-            segment: self.segment,
-            first: pass.first * self.width,
-            // The exact probability is a multiple of 2^-32.
-            below: (self.rate * (1u64 << 32) as f64) as u32,
-            scale: F::from_f64(1.0 / (1.0 - self.rate)),
-            mask: kept,
-        });
-        multiply(input, kept, output);
+        // The exact probability is a multiple of 2^-32.
+        let below = (self.rate * (1u64 << 32) as f64) as u32;
+        let scale = F::from_f64(1.0 / (1.0 - self.rate));
+        let mut words = [0; CHUNK];
+        let mut first = pass.first * self.width;
+        let output = output.chunks_mut(CHUNK);
+        for ((x, y), mask) in input.chunks(CHUNK).zip(output).zip(kept.chunks_mut(CHUNK)) {
+            let words = &mut words[..mask.len()];
+            pass.stream.fill_words(pass.step, self.segment, first, words);
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (((x, y), mask), word) in x.iter().zip(&mut *y).zip(&mut *mask).zip(&*words)
+                    {
+                        *mask = if *word < below { F::ZERO } else { scale };
+                        *y = *x * *mask;
+                    }
+                },
+            );
+            first += mask.len();
+        }
     }
 
     fn backward(
@@ -81,50 +89,20 @@ impl<F: Scalar> Layer<F> for Dropout {
 }
 
 fn multiply<F: Scalar>(a: &[F], b: &[F], product: &mut [F]) {
-    for (product, (a, b)) in product.iter_mut().zip(a.iter().zip(b)) {
-        *product = *a * *b;
-    }
-}
-
-/// Draws the mask of the elements from `first` on: 0 or `scale`.
-struct Mask<'a, F> {
-    stream: Stream,
-    step: u64,
-    segment: u32,
-    first: usize,
-    below: u32,
-    scale: F,
-    mask: &'a mut [F],
-}
-
-impl<F: Scalar> WithSimd for Mask<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let Mask { stream, step, segment, first, below, scale, mask } = self;
-        let value = |word: u32| if word < below { F::ZERO } else { scale };
-        let draw = |draw: usize| stream.words(step, segment, draw as u32);
-        let head = mask.len().min(first.next_multiple_of(WORDS) - first);
-        let (head, rest) = mask.split_at_mut(head);
-        for (i, m) in head.iter_mut().enumerate() {
-            *m = value(draw(first / WORDS)[(first + i) % WORDS]);
-        }
-        let next = first.div_ceil(WORDS);
-        let (whole, tail) = rest.as_chunks_mut::<WORDS>();
-        for (i, m) in whole.iter_mut().enumerate() {
-            *m = draw(next + i).map(value);
-        }
-        for (i, m) in tail.iter_mut().enumerate() {
-            *m = value(draw(next + whole.len())[i]);
-        }
-    }
+    vectorised(
+        #[inline(always)]
+        || {
+            for (product, (a, b)) in product.iter_mut().zip(a.iter().zip(b)) {
+                *product = *a * *b;
+            }
+        },
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use santa::noise::Purpose;
+    use santa::noise::{Purpose, Stream};
 
     const WIDTH: usize = 7;
 

@@ -77,7 +77,8 @@ impl<F: Scalar> Builder<F> {
     /// Adds the first of the layers, and what can be computed with it; returns how many that were.
     fn push(&mut self, layers: &[architecture::Layer], from: Shape) -> usize {
         use architecture::Layer as L;
-        let (first, segment) = (self.layers.is_empty(), self.layers.len() as u32);
+        // With no parameters before it, behind dropout for instance.
+        let (first, segment) = (self.tensors.is_empty(), self.layers.len() as u32);
         let mut taken = 1;
         let layer: Box<dyn Layer<F>> = match &layers[0] {
             L::Dense(units) => {

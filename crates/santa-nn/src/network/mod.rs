@@ -280,6 +280,8 @@ impl<F: Scalar> Network<F> {
         backward: bool,
     ) -> f64 {
         let (layers, shared, classes) = (&self.layers, &self.shared, self.classes());
+        // Below the first parameters nobody needs a derivative.
+        let lowest = layers.iter().take_while(|planned| planned.parameters.is_empty()).count();
         let weight = F::from_f64(1.0 / examples.len() as f64);
         let mut shards = self.workspace.shards(layers, range.len(), backward);
         parallel::for_each(&mut shards, |shard| {
@@ -308,10 +310,10 @@ impl<F: Scalar> Network<F> {
                 return;
             }
             loss::cross_entropy(output, labels, classes, weight, d_output, shard.losses);
-            for (l, (planned, shared)) in layers.iter().zip(shared).enumerate().rev() {
+            for (l, (planned, shared)) in layers.iter().zip(shared).enumerate().skip(lowest).rev() {
                 let (before, here) = shard.layers.split_at_mut(l);
                 let (input, d_input) = match before.last_mut() {
-                    Some(below) => (&*below.output, Some(&mut *below.d_output)),
+                    Some(below) => (&*below.output, (l > lowest).then_some(&mut *below.d_output)),
                     None => (&*shard.input, None),
                 };
                 let LayerBuffers { output, kept, d_output, partial } = &mut here[0];

@@ -112,6 +112,13 @@ impl Stream {
         philox4x32([index, c1, c2, c3], self.key)
     }
 
+    /// Fills `out` with the words of consecutive draws, from word `first` on: word `k` is number `k % 4`
+    /// of [`Stream::words`] of draw `k / 4`.
+    pub fn fill_words(&self, step: u64, segment: u32, first: usize, out: &mut [u32]) {
+        let counter = self.counter(step, segment);
+        pulp::Arch::new().dispatch(FillWords { key: self.key, counter, first, out });
+    }
+
     /// A uniform number in [0, 1) with 53 random bits.
     pub fn uniform(&self, step: u64, segment: u32, index: u32) -> f64 {
         let [a, b, ..] = self.words(step, segment, index);
@@ -130,6 +137,57 @@ impl Stream {
     pub fn fill_below(&self, step: u64, segment: u32, bound: u32, out: &mut [u32]) {
         let counter = self.counter(step, segment);
         pulp::Arch::new().dispatch(FillBelow { key: self.key, counter, bound, out });
+    }
+}
+
+/// Copies the elements from number `first` on out of the blocks that they are made in.
+#[inline(always)]
+fn fill_from_blocks<T: Copy, const BLOCK: usize>(
+    first: usize,
+    out: &mut [T],
+    block: impl Fn(usize) -> [T; BLOCK],
+) {
+    let mut done = 0;
+    while done < out.len() {
+        let element = first + done;
+        let offset = element % BLOCK;
+        let take = (BLOCK - offset).min(out.len() - done);
+        let made = block(element / BLOCK);
+        out[done..done + take].copy_from_slice(&made[offset..offset + take]);
+        done += take;
+    }
+}
+
+/// Words from number `first` on, for the instruction set at hand.
+struct FillWords<'a> {
+    key: [u32; 2],
+    counter: [u32; 3],
+    first: usize,
+    out: &'a mut [u32],
+}
+
+impl pulp::WithSimd for FillWords<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        /// Draws at a time.
+        const DRAWS: usize = 16;
+        const WORDS: usize = 4;
+        fill_from_blocks(
+            self.first,
+            self.out,
+            #[inline(always)]
+            |block| {
+                let words = lanes::<DRAWS>(self.key, (block * DRAWS) as u32, self.counter);
+                let mut in_order = [0; DRAWS * WORDS];
+                for l in 0..DRAWS {
+                    for w in 0..WORDS {
+                        in_order[WORDS * l + w] = words[w][l];
+                    }
+                }
+                in_order
+            },
+        );
     }
 }
 
@@ -178,15 +236,12 @@ impl<F: Real> pulp::WithSimd for Fill<'_, F> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let mut done = 0;
-        while done < self.out.len() {
-            let element = self.first + done;
-            let offset = element % BLOCK;
-            let take = (BLOCK - offset).min(self.out.len() - done);
-            let block = F::normal_block(self.key, (element / BLOCK) as u32, self.counter);
-            self.out[done..done + take].copy_from_slice(&block[offset..offset + take]);
-            done += take;
-        }
+        fill_from_blocks(
+            self.first,
+            self.out,
+            #[inline(always)]
+            |block| F::normal_block(self.key, block as u32, self.counter),
+        );
     }
 }
 
@@ -205,6 +260,18 @@ mod tests {
                 let one = stream.below(11, 2, i as u32, bound.into());
                 assert_eq!(u64::from(*draw), one, "{bound} {i}");
             }
+        }
+    }
+
+    #[test]
+    fn many_words_are_those_drawn_one_by_one() {
+        let stream = Stream::new(9, 3, Purpose::Dropout);
+        let one = |k: usize| stream.words(11, 2, (k / 4) as u32)[k % 4];
+        for (first, len) in [(0, 300), (1, 64), (63, 2), (130, 0), (4_294_967_297, 70)] {
+            let mut many = vec![0; len];
+            stream.fill_words(11, 2, first, &mut many);
+            let single: Vec<u32> = (first..first + len).map(one).collect();
+            assert_eq!(many, single, "{len} from {first}");
         }
     }
 

@@ -1,11 +1,13 @@
-//! Bayes by Backprop beside the network alone: what a Gaussian for every weight costs.
+//! Networks with chance in them beside the network alone: what dropout costs, and a Gaussian for every
+//! weight (Bayes by Backprop).
 //!
 //! ```sh
-//! cargo bench -p santa-nn --bench variational -- [--threads 2]
+//! cargo bench -p santa-nn --bench stochastic -- [--threads 2]
 //! ```
 //!
-//! The gradient of the network with two layers of 400 units for a minibatch of 100, plain, and with weights
-//! that are drawn and a divergence from the mixture prior. Times are the best of many, in milliseconds.
+//! The gradient of the network with two layers of 400 units for a minibatch of 100: plain; with a fifth of the
+//! inputs and half of the hidden units dropped; and with weights that are drawn and a divergence from the
+//! mixture prior. Times are the best of many, in milliseconds.
 
 use santa::{Batch, Potential, Prior};
 use santa_bench::Effort;
@@ -28,19 +30,24 @@ fn run(threads: usize) {
     let labels: Vec<u8> = (0..BATCH).map(|i| (i % 10) as u8).collect();
     let data = Examples::from_bytes(pixels, width, labels).expect("as many labels as images");
     let architecture = Architecture::dense(&[width, 400, 400, 10]);
-    let network =
-        || Classifier::<f32>::new(&architecture, data.clone(), Prior::Flat).expect("a network");
-    let mut plain = network();
+    let network = |architecture: &Architecture| {
+        Classifier::<f32>::new(architecture, data.clone(), Prior::Flat).expect("a network")
+    };
+    let mut plain = network(&architecture);
     let mu = plain.initial(42, 0);
     let alone = milliseconds(&mut plain, &mu);
+    let dropped = milliseconds(&mut network(&architecture.clone().with_dropout(0.2, 0.5)), &mu);
 
     let prior = ScaleMixture { pi: 0.5, sigma1: 1.0, sigma2: 0.0025 };
-    let mut model = Variational::new(network(), prior, KlWeight::Uniform).expect("a prior");
+    let mut model =
+        Variational::new(network(&architecture), prior, KlWeight::Uniform).expect("a prior");
     let theta = model.initial(&mu, -5.0).expect("as many means as weights");
     let drawn = milliseconds(&mut model, &theta);
     println!("{threads} threads, {} weights, batch {BATCH}", mu.len());
     println!("the network's gradient  {alone:>8.3} ms");
-    println!("Bayes by Backprop       {drawn:>8.3} ms, {:.2} times as long", drawn / alone);
+    for (what, time) in [("with dropout", dropped), ("Bayes by Backprop", drawn)] {
+        println!("{what:<23} {time:>8.3} ms, {:.2} times as long", time / alone);
+    }
 }
 
 fn milliseconds(model: &mut impl Potential<f32>, theta: &[f32]) -> f64 {
