@@ -27,7 +27,7 @@ pub use philox::philox4x32;
 
 use philox::lanes;
 
-use crate::real::{BLOCK, Real};
+use crate::real::Real;
 use serde::Serialize;
 
 /// Largest number of segments (tensors) that a layout may have: 20 bits of the counter.
@@ -142,17 +142,17 @@ impl Stream {
 
 /// Copies the elements from number `first` on out of the blocks that they are made in.
 #[inline(always)]
-fn fill_from_blocks<T: Copy, const BLOCK: usize>(
+fn fill_from_blocks<T: Copy, const N: usize>(
     first: usize,
     out: &mut [T],
-    block: impl Fn(usize) -> [T; BLOCK],
+    block: impl Fn(usize) -> [T; N],
 ) {
     let mut done = 0;
     while done < out.len() {
         let element = first + done;
-        let offset = element % BLOCK;
-        let take = (BLOCK - offset).min(out.len() - done);
-        let made = block(element / BLOCK);
+        let offset = element % N;
+        let take = (N - offset).min(out.len() - done);
+        let made = block(element / N);
         out[done..done + take].copy_from_slice(&made[offset..offset + take]);
         done += take;
     }
@@ -248,6 +248,7 @@ impl<F: Real> pulp::WithSimd for Fill<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::real::BLOCK;
     use pulp::{Simd, WithSimd};
 
     #[test]
