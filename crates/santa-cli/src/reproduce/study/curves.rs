@@ -1,6 +1,6 @@
 //! Learning curves, as they are kept and as they are drawn.
 
-use crate::figure::{Axis, Figure, Series, Style, sheet};
+use crate::figure::{Axis, COLOURS, DASHES, Figure, Series, Style, sheet};
 use crate::run::record::{Record, Score, Scores};
 use serde::{Deserialize, Serialize};
 
@@ -76,8 +76,10 @@ pub fn draw(families: &[Family<'_>], label: &str, factor: f64) -> String {
         let mut lines: Vec<(String, Style, Line)> = Vec::new();
         for Family { label, number, curves, authors: own } in families {
             let style = Style::numbered(*number);
+            // Whole lines as long as there are colours.
+            let dash = DASHES[*number / COLOURS.len() % DASHES.len()];
             let ours = mean(curves, values, factor);
-            lines.push((label.to_string(), Style { dash: "", ..style }, ours));
+            lines.push((label.to_string(), Style { dash, ..style }, ours));
             let style = Style { dash: "3 3", width: 1.2, ..style };
             let theirs = own.as_ref().map(authors).cloned().unwrap_or_default();
             lines.push((format!("{label} (2016)"), style, theirs));
@@ -186,5 +188,16 @@ mod tests {
         let drawn = draw(&[family("good", 0, &good), family("none", 1, &none)], "error", 1.0);
         assert_eq!(drawn.matches("off the scale").count(), 1);
         assert!(drawn.contains("none (off the scale)"));
+    }
+    #[test]
+    fn rows_beyond_the_colours_are_dashed() {
+        let curve =
+            Curve { epoch: vec![1.0, 2.0], last: vec![Some(2.0), Some(1.0)], ..Curve::default() };
+        let family = |number| Family { label: "row", number, curves: vec![&curve], authors: None };
+        let drawn = |number| draw(&[family(0), family(number)], "error", 1.0);
+        let dashes = |number| drawn(number).matches(DASHES[1]).count();
+        let last = COLOURS.len() - 1;
+        assert_eq!(dashes(last), 0);
+        assert!(dashes(last + 1) > 0);
     }
 }

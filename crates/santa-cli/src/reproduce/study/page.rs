@@ -151,8 +151,11 @@ fn overview(study: &Study, cells: &[Cell], protocol: &str, rule: &Protocol) -> T
         let label = match &row.quoted {
             Some(_) if !first => continue,
             Some(source) => format!("{} (quoted: {source})", row.label),
-            None if here.iter().any(|cell| cell.row == *name) => row.label.clone(),
-            None => continue,
+            None if here.iter().all(|cell| cell.row != *name) => continue,
+            None => match &row.paper_is {
+                Some(what) => format!("{} (paper: {what})", row.label),
+                None => row.label.clone(),
+            },
         };
         let mut line = vec![label];
         for (column, _) in study.columns_of(rule) {

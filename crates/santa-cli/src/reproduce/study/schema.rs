@@ -157,6 +157,8 @@ pub struct Row {
     pub label: String,
     /// Where the numbers are from, if they are not ours.
     pub quoted: Option<String>,
+    /// What the paper's numbers are, where they are not its own of the same thing.
+    pub paper_is: Option<String>,
     /// Whether the authors average its predictions.
     pub sampler: bool,
     /// The paper's numbers.
@@ -474,12 +476,14 @@ impl Row {
             #[serde(default)]
             quoted: Option<String>,
             #[serde(default)]
+            paper_is: Option<String>,
+            #[serde(default)]
             sampler: bool,
             #[serde(default)]
             paper: ByColumn<f64>,
         }
-        let Rest { label, quoted, sampler, paper } = Value::Table(table).try_into()?;
-        Ok(Row { label, quoted, sampler, paper, settings })
+        let Rest { label, quoted, paper_is, sampler, paper } = Value::Table(table).try_into()?;
+        Ok(Row { label, quoted, paper_is, sampler, paper, settings })
     }
 
     /// The paper's number in a column.
