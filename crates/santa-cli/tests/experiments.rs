@@ -333,7 +333,34 @@ fn what_is_wrong_in_a_file_is_refused_by_file_line_and_field_and_nothing_is_made
             "`variational.kl_",
             "at least 1",
         ),
+        (
+            music("smoothness = [{ pattern = \"*\", precision = 1.0 }]"),
+            "line 1, field `smoothness`",
+            "not for music",
+        ),
+        (
+            with_line(
+                "variational = {}\nsmoothness = [{ pattern = \"dense1.weight\", precision = 1.0 }]",
+            ),
+            "line 2, field `smoothness`",
+            "`variational.prior` takes its place",
+        ),
+        (
+            with_line("smoothness = [{ pattern = \"*\", precission = 1.0 }]"),
+            "line 1, field `smoothness",
+            "did you mean `precision`?",
+        ),
         // What the library refuses.
+        (
+            with_line("smoothness = [{ pattern = \"dense1.weight\", precision = 1.0 }]"),
+            "line 1, field `smoothness`",
+            "that see an image",
+        ),
+        (
+            with_line("smoothness = [{ pattern = \"*\", precision = -1.0 }]"),
+            "line 1, field `smoothness`",
+            "a precision of -1 for `*`",
+        ),
         (with_line("variational.rho = nan"), "line 1, field `variational.rho`", "finite"),
         (with_line("variational.prior.pi = 2"), "line 1, field `variational.prior.pi`", "within 0"),
         (

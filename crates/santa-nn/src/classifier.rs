@@ -6,6 +6,7 @@ use crate::kernels::{Buffer, Scalar};
 use crate::layers::Pass;
 use crate::loss;
 use crate::network::Network;
+use crate::smoothness::{Fields, Smoothness};
 use crate::target::check_replacement;
 use santa::noise::Purpose;
 use santa::{Batch, DataSize, Potential, Prior, Result, Target};
@@ -36,6 +37,7 @@ pub struct Classifier<F: Scalar> {
     network: Network<F>,
     examples: Examples,
     target: Target,
+    fields: Fields,
 }
 
 /// How well a network predicts.
@@ -54,7 +56,7 @@ impl<F: Scalar> Classifier<F> {
         examples.check(network.input_len(), network.classes())?;
         let n = DataSize::new(examples.len() as u64)?;
         let target = Target::new(network.layout().clone(), n, prior)?;
-        Ok(Classifier { network, examples, target })
+        Ok(Classifier { network, examples, target, fields: Fields::default() })
     }
 
     /// The same model with other groups, priors or learning rates on a target of the same layout and
@@ -62,6 +64,18 @@ impl<F: Scalar> Classifier<F> {
     pub fn with_target(mut self, target: Target) -> Result<Self> {
         check_replacement(&self.target, &target)?;
         self.target = target;
+        Ok(self)
+    }
+
+    /// The same model with weights on grids that are alike where they are neighbours, besides the
+    /// target's prior: $-\log p$ of the field, divided by N, is part of the loss from then on.
+    ///
+    /// $$ -\log p(W) = \frac{\kappa}{2} \sum_{p \sim q} \Vert W_p - W_q \Vert^2 $$
+    ///
+    /// for the weights $W_p$ of each place p of a convolution's kernel, or of the image that a fully
+    /// connected layer sees, and $\kappa$ the precision; the sum is over pairs of neighbours.
+    pub fn with_smoothness(mut self, smoothness: &[Smoothness]) -> Result<Self> {
+        self.fields = Fields::new(&self.network, smoothness)?;
         Ok(self)
     }
 
@@ -157,7 +171,10 @@ impl<F: Scalar> Potential<F> for Classifier<F> {
         self.target.layout().check_len("the gradient", gradient.len())?;
         batch.check(self.target.data_size())?;
         let selection = Selection { examples: &self.examples, indices: batch.indices() };
-        Ok(self.network.gradient_of(theta, &selection, pass_of(batch), gradient))
+        let loss = self.network.gradient_of(theta, &selection, pass_of(batch), gradient);
+        let n = self.target.data_size().as_f64();
+        self.fields.add_gradient(theta, n, 0, gradient);
+        Ok(loss + self.fields.energy(theta) / n)
     }
 
     fn loss_gradient_pieces<'g>(
@@ -171,7 +188,14 @@ impl<F: Scalar> Potential<F> for Classifier<F> {
         self.target.layout().check_len("the gradient", gradient.len())?;
         batch.check(self.target.data_size())?;
         let selection = Selection { examples: &self.examples, indices: batch.indices() };
-        Ok(self.network.gradient_in_pieces(theta, &selection, pass_of(batch), gradient, ready))
+        let (fields, n) = (&self.fields, self.target.data_size().as_f64());
+        let mut ready = |first: usize, piece: &'g mut [F]| {
+            fields.add_gradient(theta, n, first, piece);
+            ready(first, piece);
+        };
+        let pass = pass_of(batch);
+        let loss = self.network.gradient_in_pieces(theta, &selection, pass, gradient, &mut ready);
+        Ok(loss + self.fields.energy(theta) / n)
     }
 
     /// With the dropout masks of the batch's step, as [`Potential::loss_gradient`] has them.
@@ -179,6 +203,7 @@ impl<F: Scalar> Potential<F> for Classifier<F> {
         self.target.layout().check_len("theta", theta.len())?;
         batch.check(self.target.data_size())?;
         let selection = Selection { examples: &self.examples, indices: batch.indices() };
-        Ok(self.network.training_loss(theta, &selection, pass_of(batch)))
+        let loss = self.network.training_loss(theta, &selection, pass_of(batch));
+        Ok(loss + self.fields.energy(theta) / self.target.data_size().as_f64())
     }
 }

@@ -7,6 +7,7 @@
 //! | [`Architecture`], [`Layer`], [`Initialiser`] | what a network is made of |
 //! | [`Network`] | a network that has been built: layout, initial values, prediction |
 //! | [`Examples`], [`Classifier`], [`Evaluation`] | labelled data, and a network on it as a potential |
+//! | [`Smoothness`] | a prior under which the weights of neighbouring places are alike |
 //! | [`recurrent`]: [`GruArchitecture`], [`PianoRolls`], [`SequenceModel`] | the GRU and its equations |
 //! | [`Variational`], [`ScaleMixture`], [`KlWeight`] | Bayes by Backprop and its equations |
 //! | [`kernels`] | the products that all of them use |
@@ -22,6 +23,7 @@ mod loss;
 mod network;
 mod parallel;
 pub mod recurrent;
+mod smoothness;
 mod target;
 mod variational;
 
@@ -34,4 +36,5 @@ pub use network::Network;
 pub use recurrent::{
     Gru, GruArchitecture, GruInitialisation, Nll, Normalisation, PianoRolls, SequenceModel, Tensor,
 };
+pub use smoothness::Smoothness;
 pub use variational::{KlWeight, ScaleMixture, Variational};

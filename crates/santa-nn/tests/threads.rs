@@ -4,7 +4,9 @@ mod common;
 
 use santa::{Batch, Potential, Prior, Santa};
 use santa_datasets::Mnist;
-use santa_nn::{Architecture, Classifier, Examples, KlWeight, ScaleMixture, Variational};
+use santa_nn::{
+    Architecture, Classifier, Examples, KlWeight, ScaleMixture, Smoothness, Variational,
+};
 
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
@@ -58,6 +60,21 @@ fn fully_connected_networks_have_the_same_bits_on_1_to_4_threads() {
 fn convolutional_networks_have_the_same_bits_on_1_to_4_threads() {
     for batch in [1, 100] {
         same_bits(&Architecture::paper_cnn(), batch);
+    }
+}
+
+#[test]
+fn smooth_weights_have_the_same_bits_on_1_to_4_threads() {
+    let one = || {
+        let (network, prior) = (Architecture::paper_cnn(), Prior::gaussian(1.0));
+        let model = Classifier::<f32>::new(&network, digits(), prior).unwrap();
+        let model = model.with_smoothness(&[Smoothness::new("*.weight", 10.0)]).unwrap();
+        let theta = model.initial(1, 0).to_vec();
+        run(model, theta, 100)
+    };
+    let alone = on_threads(1, one);
+    for threads in [2, 3, 4] {
+        assert!(on_threads(threads, one) == alone, "{threads} threads");
     }
 }
 

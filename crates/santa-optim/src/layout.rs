@@ -27,6 +27,32 @@ impl Segment {
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.len
     }
+    /// Whether its name matches a pattern, in which `*` stands for any run of characters.
+    pub fn matches(&self, pattern: &str) -> bool {
+        matches_pattern(pattern.as_bytes(), self.name.as_bytes())
+    }
+}
+
+/// `*` stands for any run of characters, everything else for itself.
+fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if p < pattern.len() && pattern[p] == b'*' {
+            star = Some((p + 1, n));
+            p += 1;
+        } else if p < pattern.len() && pattern[p] == name[n] {
+            p += 1;
+            n += 1;
+        } else if let Some((after, from)) = star {
+            star = Some((after, from + 1));
+            p = after;
+            n = from + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
 }
 
 /// The segments of a flat parameter vector, in order and without gaps.
@@ -130,6 +156,23 @@ impl From<Layout> for Vec<(String, Vec<usize>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_match_as_people_expect() {
+        for (pattern, name, expected) in [
+            ("*", "anything", true),
+            ("*.bias", "l1.bias", true),
+            ("*.bias", "l1.bias2", false),
+            ("l*.w*t", "l10.weight", true),
+            ("l1.*", "l10.weight", false),
+            ("", "", true),
+            ("", "a", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+        ] {
+            assert_eq!(matches_pattern(pattern.as_bytes(), name.as_bytes()), expected, "{pattern}");
+        }
+    }
 
     #[test]
     fn impossible_layouts_are_refused_by_name() {

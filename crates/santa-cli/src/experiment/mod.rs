@@ -18,7 +18,7 @@ pub use variational::Variational;
 use crate::failure::{Failure, Result};
 use santa::average::Pooling;
 use santa::{Algorithm, Clip, Group, OnTrouble, Prior, Sampling};
-use santa_nn::{Architecture, GruInitialisation, Initialiser, Normalisation};
+use santa_nn::{Architecture, GruInitialisation, Initialiser, Normalisation, Smoothness};
 use serde::{Deserialize, Serialize};
 
 /// An experiment with every field filled in. Durations are in steps.
@@ -55,6 +55,9 @@ pub struct Experiment {
     /// What is believed beforehand. Weight decay is a Gaussian one: precision = decay * N.
     #[serde(default)]
     pub prior: Prior,
+    /// Besides the prior: weights that are alike at neighbouring places of a kernel or an image.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub smoothness: Vec<Smoothness>,
     /// A Gaussian for every parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variational: Option<Variational>,
@@ -444,7 +447,15 @@ impl Experiment {
             let text = "music has no error; leave it at `nll`";
             return refuse("evaluation.best_by", text.into());
         }
+        if !self.smoothness.is_empty() && self.variational.is_some() {
+            let text = "`variational.prior` takes its place; leave it out";
+            return refuse("smoothness", text.into());
+        }
         if data.set.is_music() {
+            if !self.smoothness.is_empty() {
+                let text = "it is for networks that see images, not for music; leave it out";
+                return refuse("smoothness", text.into());
+            }
             if data.divisor != default_divisor() {
                 let text = format!("it is {}, but music has no pixels to divide", data.divisor);
                 return refuse("data.divisor", text + "; leave it out");

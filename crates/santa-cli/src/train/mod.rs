@@ -224,7 +224,7 @@ pub fn classifier<F: Scalar>(
         return Ok(model);
     }
     let target = grouped(model.target(), &experiment.groups)?;
-    model.with_target(target)
+    model.with_target(target)?.with_smoothness(&experiment.smoothness)
 }
 
 /// The recurrent network of an experiment.

@@ -10,11 +10,15 @@ use crate::layers::{Activation, ActivationKind, Dense, Dropout, Layer, Sizes};
 use santa::Result;
 use std::ops::Range;
 
-/// A tensor of the parameters, for its initial values.
+/// What there is to say about a tensor of the parameters.
 #[derive(Debug)]
 pub(crate) struct Tensor {
+    /// For its initial values.
     pub role: Role,
+    /// For its initial values.
     pub fans: [usize; 2],
+    /// Height and width of the grid of places that its weights lie on, place by place.
+    pub grid: Option<[usize; 2]>,
 }
 
 /// A layer and its place.
@@ -84,7 +88,11 @@ impl<F: Scalar> Builder<F> {
             L::Dense(units) => {
                 self.dense += 1;
                 let name = format!("dense{}", self.dense);
-                self.tensors(&name, vec![from.len(), *units], [from.len(), *units]);
+                let grid = match from {
+                    Shape::Image([height, width, _]) => [height, width],
+                    Shape::Vector(_) => [1, 1],
+                };
+                self.tensors(&name, vec![from.len(), *units], [from.len(), *units], grid);
                 Box::new(Dense::new(from.len(), *units, first))
             }
             L::Conv(architecture::Convolution { channels, kernel, stride, padding }) => {
@@ -99,7 +107,7 @@ impl<F: Scalar> Builder<F> {
                 let image = image_of(from);
                 let shape = vec![height, width, image.channels, *channels];
                 let taps = height * width;
-                self.tensors(&name, shape, [taps * image.channels, taps * channels]);
+                self.tensors(&name, shape, [taps * image.channels, taps * channels], *kernel);
                 let window = Window { size: *kernel, stride: *stride, padding: *padding };
                 Box::new(Conv2d::new(image, *channels, window, pool).expect(CHECKED))
             }
@@ -121,12 +129,15 @@ impl<F: Scalar> Builder<F> {
         taken
     }
 
-    /// Names a weight and its bias, whose length is the weight's last axis.
-    fn tensors(&mut self, name: &str, shape: Vec<usize>, fans: [usize; 2]) {
+    /// Names a weight, which lies on a grid of places, and its bias, whose length is the weight's last
+    /// axis.
+    fn tensors(&mut self, name: &str, shape: Vec<usize>, fans: [usize; 2], grid: [usize; 2]) {
         let outputs = shape[shape.len() - 1];
         self.segments.push((format!("{name}.weight"), shape));
         self.segments.push((format!("{name}.bias"), vec![outputs]));
-        self.tensors.extend([Role::Weight, Role::Bias].map(|role| Tensor { role, fans }));
+        let grid = (grid != [1, 1]).then_some(grid);
+        let weight = Tensor { role: Role::Weight, fans, grid };
+        self.tensors.extend([weight, Tensor { role: Role::Bias, fans, grid: None }]);
     }
 }
 

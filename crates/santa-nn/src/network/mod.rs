@@ -112,6 +112,12 @@ impl<F: Scalar> Network<F> {
         theta
     }
 
+    /// Height and width of the grid that a segment's weights lie on, if there is one; see
+    /// [`Smoothness`](crate::Smoothness).
+    pub(crate) fn grid(&self, segment: usize) -> Option<[usize; 2]> {
+        self.tensors[segment].grid
+    }
+
     /// Bytes of the buffers that it holds now: activations, derivatives, prepared weights.
     pub fn memory(&self) -> usize {
         let w = &self.workspace;
