@@ -55,6 +55,52 @@ fn every_mean_with_a_spread_on_the_first_page_stands_in_a_table() {
     assert!(unknown.is_empty(), "results/README.md: in no table: {unknown:?}");
 }
 
+/// The numbers of every `p = 0.04`, and of every `p = 0.16 and 0.80`, of a text.
+fn p_values(text: &str) -> Vec<String> {
+    let number = |text: &str| {
+        let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        text[..text.len() - digits.len()].trim_end_matches('.').to_string()
+    };
+    let mut values = Vec::new();
+    for (at, sign) in text.match_indices("p = ") {
+        let after = &text[at + sign.len()..];
+        let first = number(after);
+        let second = after[first.len()..].strip_prefix(" and ").map(number);
+        values.extend([Some(first), second].into_iter().flatten().filter(|p| !p.is_empty()));
+    }
+    values
+}
+
+/// Whether one of the numbers is this one, rounded to as many places.
+fn is_rounded(said: &str, numbers: &[f64]) -> bool {
+    let places = said.split('.').nth(1).map_or(0, str::len);
+    numbers.iter().any(|number| format!("{number:.places$}") == said)
+}
+
+#[test]
+fn every_p_on_the_first_page_is_that_of_a_cell() {
+    let Some(results) = results() else { return };
+    let mut known = Vec::new();
+    for table in ["table1", "table2", "ablation"] {
+        let stored = read(&results.join(table).join("results.json"));
+        let stored: Value = serde_json::from_str(&stored).unwrap();
+        known.extend(stored["cells"].as_array().unwrap().iter().filter_map(|c| c["p"].as_f64()));
+    }
+    let said = p_values(&read(&results.join("README.md")));
+    assert!(said.len() > 5, "{said:?}");
+    let unknown: Vec<_> = said.iter().filter(|p| !is_rounded(p, &known)).collect();
+    assert!(unknown.is_empty(), "results/README.md: p of no cell: {unknown:?}");
+}
+
+#[test]
+fn p_values_are_found_and_compared_as_they_are_rounded() {
+    let text = "better (p = 0.042). No p is 0.9; against it p = 0.16 and 0.80; and p = 0.3.";
+    assert_eq!(p_values(text), ["0.042", "0.16", "0.80", "0.3"]);
+    let known = [0.0421, 0.798];
+    assert!(is_rounded("0.04", &known) && is_rounded("0.042", &known));
+    assert!(is_rounded("0.80", &known) && !is_rounded("0.79", &known));
+}
+
 /// A line of the first page's table of known numbers: how it begins, and the cells that it is about.
 const KNOWN: [(&str, &str, &str); 8] = [
     ("FNN-400,", "table1", "fnn-400"),

@@ -1,18 +1,21 @@
-//! Networks with chance in them beside the network alone: what dropout costs, and a Gaussian for every
-//! weight (Bayes by Backprop).
+//! What can be added to a network, beside the network alone: dropout, a Gaussian for every weight (Bayes by
+//! Backprop), and weights that are alike at neighbouring places.
 //!
 //! ```sh
-//! cargo bench -p santa-nn --bench stochastic -- [--threads 2]
+//! cargo bench -p santa-nn --bench additions -- [--threads 2]
 //! ```
 //!
-//! The gradient of the network with two layers of 400 units for a minibatch of 100: plain; with a fifth of the
-//! inputs and half of the hidden units dropped; and with weights that are drawn and a divergence from the
-//! mixture prior. Times are the best of many, in milliseconds.
+//! The gradient for a minibatch of 100. Of the network with two layers of 400 units: plain; with a fifth of
+//! the inputs and half of the hidden units dropped; and with weights that are drawn and a divergence from
+//! the mixture prior. Of the paper's convolutional network: plain, and with smooth weights in the first
+//! dense layer. Times are the best of many, in milliseconds.
 
 use santa::{Batch, Potential, Prior};
 use santa_bench::Effort;
 use santa_bench::clock::best;
-use santa_nn::{Architecture, Classifier, Examples, KlWeight, ScaleMixture, Variational};
+use santa_nn::{
+    Architecture, Classifier, Examples, KlWeight, ScaleMixture, Smoothness, Variational,
+};
 use std::time::Instant;
 
 const BATCH: usize = 100;
@@ -29,10 +32,11 @@ fn run(threads: usize) {
     let pixels: Vec<u8> = (0..BATCH * width).map(|i| (i * 37 % 256) as u8).collect();
     let labels: Vec<u8> = (0..BATCH).map(|i| (i % 10) as u8).collect();
     let data = Examples::from_bytes(pixels, width, labels).expect("as many labels as images");
-    let architecture = Architecture::dense(&[width, 400, 400, 10]);
     let network = |architecture: &Architecture| {
         Classifier::<f32>::new(architecture, data.clone(), Prior::Flat).expect("a network")
     };
+
+    let architecture = Architecture::dense(&[width, 400, 400, 10]);
     let mut plain = network(&architecture);
     let mu = plain.initial(42, 0);
     let alone = milliseconds(&mut plain, &mu);
@@ -48,6 +52,14 @@ fn run(threads: usize) {
     for (what, time) in [("with dropout", dropped), ("Bayes by Backprop", drawn)] {
         println!("{what:<23} {time:>8.3} ms, {:.2} times as long", time / alone);
     }
+
+    let mut plain = network(&Architecture::paper_cnn());
+    let theta = plain.initial(42, 0);
+    let alone = milliseconds(&mut plain, &theta);
+    let smoothness = [Smoothness::new("dense1.weight", 10.0)];
+    let smooth = milliseconds(&mut plain.with_smoothness(&smoothness).expect("a field"), &theta);
+    println!("the CNN's gradient      {alone:>8.3} ms");
+    println!("with smooth weights     {smooth:>8.3} ms, {:.2} times as long", smooth / alone);
 }
 
 fn milliseconds(model: &mut impl Potential<f32>, theta: &[f32]) -> f64 {
