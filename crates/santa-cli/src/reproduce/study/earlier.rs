@@ -31,17 +31,15 @@ pub fn markdown(study: &Study, ledgers: &Ledgers) -> Result<Option<String>> {
 }
 
 /// The runs that do not count, those of the same settings together. A seed that comes again is of
-/// another round: something that was not chosen had changed.
+/// another round, and so are the runs after it: something that was not chosen had changed.
 fn rounds<'a>(counted: &[&Entry], all: &'a [Entry]) -> Vec<Vec<&'a Entry>> {
     let counts = |entry: &Entry| counted.iter().any(|other| other.key == entry.key);
     let mut rounds: Vec<Vec<&Entry>> = Vec::new();
     for entry in all.iter().filter(|entry| entry.role == Role::Run && !counts(entry)) {
-        let fits = |round: &&mut Vec<&Entry>| {
-            round[0].chosen == entry.chosen && round.iter().all(|other| other.seed != entry.seed)
-        };
-        match rounds.iter_mut().find(fits) {
-            Some(round) => round.push(entry),
-            None => rounds.push(vec![entry]),
+        let latest = rounds.iter_mut().rev().find(|round| round[0].chosen == entry.chosen);
+        match latest {
+            Some(round) if round.iter().all(|other| other.seed != entry.seed) => round.push(entry),
+            _ => rounds.push(vec![entry]),
         }
     }
     rounds
@@ -93,13 +91,14 @@ mod tests {
             run("c", 1, 0.2),
             run("d", 1, 0.1),
             run("e", 2, 0.2),
+            run("f", 2, 0.1),
         ];
         let keys = |counted: &[&Entry]| -> Vec<String> {
             let rounds = rounds(counted, &all);
             rounds.iter().map(|round| round.iter().map(|run| run.key.as_str()).collect()).collect()
         };
-        assert_eq!(keys(&[]), ["ab", "ce", "d"]);
-        assert_eq!(keys(&[&all[3], &all[5]]), ["ab", "d"]);
+        assert_eq!(keys(&[]), ["ab", "ce", "df"]);
+        assert_eq!(keys(&[&all[3], &all[5]]), ["ab", "df"]);
         assert!(keys(&all.iter().collect::<Vec<_>>()).is_empty());
     }
 }
