@@ -190,7 +190,7 @@ fn nothing_to_smooth<F: Scalar>(network: &Network<F>, pattern: &str) -> Error {
         }
         false => format!("there are {}", on_grids.join(", ")),
     };
-    refuse(format!("of `{pattern}`"), format!("it matches no weights on a grid; {there}"))
+    refuse(format!("for `{pattern}`"), format!("no weights on a grid match that; {there}"))
 }
 
 fn refuse(value: String, allowed: String) -> Error {
