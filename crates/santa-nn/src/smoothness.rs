@@ -8,9 +8,9 @@
 //! $$ -\log p(W) = \frac{\kappa}{2} \sum_{p \sim q} \Vert W_p - W_q \Vert^2, \qquad
 //! -\nabla_{W_p} \log p(W) = \kappa \sum_{q \sim p} (W_p - W_q). $$
 //!
-//! A layer that an image's details are moved across then answers nearly the same. The field says nothing
-//! of what all places have in common, so it comes on top of the target's own prior, as a term of the
-//! potential: N times the loss of a model with such a field is
+//! It says that what has moved by a place should be seen much as before, and nothing of what all places
+//! have in common. So it comes beside the target's own prior, as a term of the potential: N times the
+//! loss over all data of a model with such a field is
 //! $-\sum_n \log p(x_n \mid \theta) - \log p(W)$.
 
 use crate::kernels::{Scalar, vectorised};
@@ -27,7 +27,7 @@ use std::ops::Range;
 pub struct Smoothness {
     /// The weights: a name with `*` for any run of characters.
     pub pattern: String,
-    /// One over the variance of a difference, $\kappa$.
+    /// $\kappa$, what a squared difference counts; larger is smoother.
     pub precision: f64,
 }
 
